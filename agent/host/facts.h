@@ -1,0 +1,22 @@
+/* agent/host/facts.h - what this machine is, and host-wide counters. */
+#ifndef LS_AGENT_HOST_FACTS_H
+#define LS_AGENT_HOST_FACTS_H
+
+#include "common/err.h"
+#include "proto/result.pb-c.h"
+
+/* Fills an initialised message; strings are malloc'ed so that ls__facts__free_unpacked or
+ * protobuf_c_message_free_unpacked(.., NULL) frees them. What cannot be known is "unknown" or 0. */
+enum ls_err host_facts_read(Ls__Facts *facts, struct ls_diag *diag) LS_NODISCARD;
+
+struct host_counters {
+    uint64_t listen_overflows; /* TcpExt ListenOverflows + ListenDrops of /proc/net/netstat */
+    uint64_t tcp_retransmits;  /* Tcp RetransSegs of /proc/net/snmp */
+    int64_t cpus_busy_ns;      /* of the given CPUs, everybody's, since boot (/proc/stat) */
+    int64_t cpus_steal_ns;
+};
+
+/* cpus: a list; "" or NULL: all. Counters that the kernel does not show are 0. */
+void host_counters_read(const char *cpus, struct host_counters *out);
+
+#endif

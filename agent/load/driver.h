@@ -1,0 +1,66 @@
+/* agent/load/driver.h - what a protocol provides: bytes in, bytes out, results by callback.
+ *
+ * A driver owns no socket, thread, timer or clock and never reports a time. All calls for one
+ * connection come from one thread, and only open() may allocate. An operation is a number that
+ * the caller chose in submit(); each submitted operation ends in exactly one env->done().
+ */
+#ifndef LS_AGENT_LOAD_DRIVER_H
+#define LS_AGENT_LOAD_DRIVER_H
+
+#include "agent/load/workload.h"
+#include "common/err.h"
+
+/* What is known of a finished operation. why points to static text: "" for LOAD_OK. */
+struct agent_reply {
+    enum load_outcome outcome;
+    uint16_t status; /* 0: none was read */
+    uint64_t body_bytes;
+    uint64_t mismatch_at; /* LOAD_BAD_BODY: offset of the first wrong byte */
+    const char *why;      /* "content-length twice", "body is shorter than expected" */
+};
+
+struct agent_driver_env {
+    const struct load_workload *workload;
+    void (*done)(void *ctx, uint32_t op, const struct agent_reply *reply);
+    void *ctx;
+};
+
+struct agent_driver {
+    const char *name; /* as written in plans: "http1" */
+    size_t conn_size; /* bytes of state per connection, handed over zeroed */
+
+    /* Can this workload be driven at all? No I/O. */
+    enum ls_err (*check)(const struct load_workload *workload, struct ls_diag *diag);
+
+    /* Starts a connection's life; *out_max_in_flight is how many operations it takes at once. */
+    enum ls_err (*open)(void *conn, const struct agent_driver_env *env,
+                        uint32_t *out_max_in_flight);
+
+    /* Queues request number request of the rotation as operation op. LS_EAGAIN: full, offer it
+     * again; LS_ESTATE: this connection takes no more. */
+    enum ls_err (*submit)(void *conn, uint32_t op, uint32_t request);
+
+    /* Takes all of in. LS_ECLOSED: finished in good order, the caller must close; operations still
+     * outstanding are then reported by eof(). LS_EPROTO: give up, the peer broke the protocol; the
+     * operation at fault has been reported, the others are reported by eof(). */
+    enum ls_err (*feed)(void *conn, struct ls_bytes in);
+
+    /* Up to cap bytes to send; 0: nothing at the moment. Whatever it returns counts as sent.
+     * *out_ops (NULL is fine) grows by the number of operations whose first byte is among them. */
+    size_t (*drain)(void *conn, uint8_t *out, size_t cap, uint32_t *out_ops);
+
+    /* The peer closed, or the caller gives up: ends every outstanding operation, with outcome
+     * how (LOAD_CLOSED_EARLY, LOAD_RESET, LOAD_ABORTED ...) unless the end itself completes it (a
+     * body that lasts until close). */
+    void (*eof)(void *conn, enum load_outcome how);
+
+    /* Releases what open() took; safe after a failed open(). Reports nothing. */
+    void (*close)(void *conn);
+};
+
+/* NULL if there is none of that name. */
+const struct agent_driver *agent_driver_find(const char *name);
+/* The i-th driver, NULL past the last. */
+const struct agent_driver *agent_driver_at(unsigned i);
+
+#endif

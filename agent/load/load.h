@@ -1,0 +1,129 @@
+/* agent/load/load.h - one trial's load on this agent: its workers, from preflight to the last
+ * report.
+ *
+ * The control thread calls everything here; workers are threads of the load's own. When there is
+ * something to poll, env->wake is called on some other thread: it must only signal. No call
+ * blocks for longer than it takes to create or join threads.
+ *
+ *     create -> preflight -> (PREFLIGHT) -> arm -> (ARMED) -> (STARTED) -> (INTERVAL)* -> (DONE)
+ *
+ * stop() may come at any time after arm() and leads to DONE with requests in flight counted as
+ * aborted; before the start it leads back to where arm() may be called again.
+ */
+#ifndef LS_AGENT_LOAD_LOAD_H
+#define LS_AGENT_LOAD_LOAD_H
+
+#include "agent/load/workload.h"
+#include "common/err.h"
+#include "common/hist.h"
+
+struct agent_load;
+
+struct load_env {
+    void (*wake)(void *ctx);
+    void *ctx;
+};
+
+/* One worker's costs over its part of the measure window. */
+struct load_health {
+    int64_t cpu_ns;
+    int64_t runqueue_wait_ns; /* ready to run, but something else had the CPU */
+    int64_t spin_ns;          /* of cpu_ns: waiting for a scheduled instant */
+    int64_t window_ns;
+    uint64_t voluntary_switches;
+    uint64_t involuntary_switches;
+};
+
+/* What happened in one interval, all workers together. Intervals are [start + i x interval_ns,
+ * ...); a completion belongs to the one it happened in. Histograms hold requests of the measure
+ * window only and are owned by the load until the next poll. */
+struct load_interval {
+    uint32_t index;
+    uint32_t merged; /* further intervals that went into this one: coarser, never lost */
+    int64_t start_ns;
+    int64_t length_ns;
+    struct load_counts warmup;
+    struct load_counts measure;
+    uint64_t ok_in_window; /* LOAD_OK completions before the window's end */
+    uint64_t bytes_in;     /* during the measure window */
+    uint64_t bytes_out;
+    int64_t in_flight_ns; /* integral of requests in flight over the measure window */
+    const struct ls_hist *response_time; /* completion - scheduled */
+    const struct ls_hist *service_time;  /* completion - first byte sent */
+    const struct ls_hist *send_lag;      /* first byte sent - scheduled */
+    const struct load_health *workers;   /* this interval's share, one per worker */
+    uint32_t worker_count;
+};
+
+#define LOAD_ERRNO_MAX 16
+
+struct load_connections {
+    uint64_t asked;
+    uint64_t opened;
+    uint64_t failed;
+    uint64_t peak;
+    uint64_t reopened;
+    struct {
+        int error;
+        uint64_t count;
+    } failures[LOAD_ERRNO_MAX]; /* error 0: unused */
+};
+
+struct load_totals {
+    struct load_counts preflight;
+    struct load_counts warmup;
+    struct load_counts measure;
+    uint64_t ok_in_window;
+    uint64_t bytes_in;
+    uint64_t bytes_out;
+    int64_t in_flight_ns;
+    struct load_connections connections;
+    int64_t started_first_ns; /* actual start of the earliest and the latest worker */
+    int64_t started_ns;
+    int64_t ended_ns; /* window's end: as planned, or a fixed count's last completion */
+    uint32_t intervals;
+    const struct load_health *workers;
+    uint32_t worker_count;
+    char sample[240]; /* one thing that went wrong, for people; "" if nothing did */
+};
+
+enum load_event_kind {
+    LOAD_EVENT_NONE,
+    LOAD_EVENT_PREFLIGHT, /* ok, or diag says which request got what instead */
+    LOAD_EVENT_ARMED,     /* connections are open (or known not to), workers wait */
+    LOAD_EVENT_LATE,      /* the instant cannot be made; stopped, may be armed again */
+    LOAD_EVENT_STARTED,   /* every worker has begun; at_ns is the latest */
+    LOAD_EVENT_INTERVAL,
+    LOAD_EVENT_DONE
+};
+
+struct load_event {
+    enum load_event_kind kind;
+    bool ok;
+    struct ls_diag diag;
+    int64_t at_ns;
+    struct load_counts preflight;
+    struct load_interval interval;
+    struct load_totals totals;
+};
+
+/* Checks the workload against its driver. On LS_OK the caller owns *out_load. */
+enum ls_err agent_load_create(const struct load_workload *workload, const struct load_env *env,
+                              struct agent_load **out_load, struct ls_diag *diag) LS_NODISCARD;
+void agent_load_destroy(struct agent_load *load); /* stops and joins whatever runs; NULL is fine */
+
+/* Sends every distinct request once, in order, on one connection, and compares each answer. */
+enum ls_err agent_load_preflight(struct agent_load *load, struct ls_diag *diag) LS_NODISCARD;
+
+/* Starts the workers: connect (paced), pin, wait for the instant, run the window. */
+enum ls_err agent_load_arm(struct agent_load *load, const struct load_window *window,
+                           struct ls_diag *diag) LS_NODISCARD;
+void agent_load_stop(struct agent_load *load);
+
+/* True with the next event in order; false if there is none now. */
+bool agent_load_poll(struct agent_load *load, struct load_event *out_event);
+
+/* Which link moves the bytes: "libev". */
+const char *agent_load_io(const struct agent_load *load);
+
+#endif

@@ -1,0 +1,90 @@
+/* agent/load/workload.h - a prepared, immutable load: all that workers need, and nothing else.
+ *
+ * Whoever builds it (agent/session) has checked it and keeps it alive, with everything it points
+ * to, until the load is destroyed. agent/load/ never sees a plan, protobuf or nng.
+ */
+#ifndef LS_AGENT_LOAD_WORKLOAD_H
+#define LS_AGENT_LOAD_WORKLOAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "common/attr.h"
+
+enum load_law {
+    LOAD_LAW_CLOSED,   /* each connection sends its next request as soon as it may */
+    LOAD_LAW_CONSTANT, /* arrival k is due at start + k / rate, whether or not a connection is free
+                        */
+    LOAD_LAW_COUNT
+};
+
+/* One request of the rotation, in the driver's own wire form. */
+struct load_request {
+    struct ls_bytes bytes;  /* complete: request line, headers, body */
+    const char *label;      /* "GET /hello", for messages */
+    bool no_body;           /* the answer has none whatever it says (HEAD) */
+    uint16_t expect_status; /* 0: any of 200 to 399 */
+    bool expect_body_given;
+    struct ls_bytes expect_body;
+};
+
+struct load_workload {
+    const char *driver; /* "http1", "null" */
+    const char *link;   /* "tcp" */
+    struct sockaddr_storage address;
+    socklen_t address_len;
+    const struct load_request *requests;
+    uint32_t request_count; /* >= 1; request i of the rotation is i % request_count */
+    uint32_t pipeline;      /* requests in flight per connection, >= 1 */
+    enum load_law law;
+    double rate_per_s;    /* LOAD_LAW_CONSTANT: of all workers of all agents together */
+    uint64_t count;       /* LOAD_LAW_CLOSED: measured requests of all workers; 0: by time */
+    uint32_t connections; /* of all workers of all agents */
+    uint32_t queue_max;   /* arrivals of one worker that are due but not sent; then shed */
+    int64_t timeout_ns;   /* of one request, from its scheduled instant */
+    uint64_t seed;
+    /* Which workers these are. Worker i of workers_total takes ls_share(total, workers_total, i)
+     * of connections and count, and the arrivals k with k % workers_total == i. */
+    uint32_t worker_base;
+    uint32_t workers; /* of this agent */
+    uint32_t workers_total;
+    const int *worker_cpus; /* workers entries, -1: not pinned */
+};
+
+/* All instants on this host's monotonic clock, agreed before. */
+struct load_window {
+    int64_t start_ns;
+    int64_t warmup_ns;
+    int64_t measure_ns; /* fixed count: the most it may take */
+    int64_t drain_ns;
+    int64_t interval_ns;
+};
+
+/* How a request ended. The order is that of struct load_counts. */
+enum load_outcome {
+    LOAD_OK,
+    LOAD_BAD_STATUS,
+    LOAD_BAD_BODY,
+    LOAD_BAD_FRAMING,
+    LOAD_TIMEOUT,
+    LOAD_RESET,
+    LOAD_CLOSED_EARLY,
+    LOAD_TLS_ERROR,
+    LOAD_ABORTED,
+    LOAD_OUTCOME_COUNT
+};
+
+/* scheduled = sent + shed; sent = the sum of outcomes. */
+struct load_counts {
+    uint64_t scheduled;
+    uint64_t sent;
+    uint64_t shed;
+    uint64_t outcome[LOAD_OUTCOME_COUNT];
+};
+
+const char *load_outcome_name(enum load_outcome outcome); /* "bad_status" */
+void load_counts_add(struct load_counts *dst, const struct load_counts *src);
+bool load_counts_balance(const struct load_counts *counts);
+
+#endif

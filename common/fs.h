@@ -1,0 +1,30 @@
+/* common/fs.h - files and folders: whole or not at all. Failures carry path and strerror. */
+#ifndef LS_COMMON_FS_H
+#define LS_COMMON_FS_H
+
+#include <sys/types.h>
+
+#include "common/err.h"
+
+/* Reads a regular file whole; LS_ERANGE above max_bytes. *out_data is NUL-terminated beyond
+ * *out_len; the caller frees. */
+enum ls_err ls_fs_read(const char *path, size_t max_bytes, char **out_data, size_t *out_len,
+                       struct ls_diag *diag) LS_NODISCARD;
+/* Temporary name in the same folder, fsync, rename: the old content or the new one, never half. */
+enum ls_err ls_fs_write(const char *path, struct ls_bytes data, mode_t mode,
+                        struct ls_diag *diag) LS_NODISCARD;
+/* Creates path and its parents; one that is there already is fine. */
+enum ls_err ls_fs_mkdirs(const char *path, mode_t mode, struct ls_diag *diag) LS_NODISCARD;
+/* Creates a private folder (0700) prefix-XXXXXX below $TMPDIR or /tmp; out holds out_bytes. */
+enum ls_err ls_fs_private_dir(const char *prefix, char *out, size_t out_bytes,
+                              struct ls_diag *diag) LS_NODISCARD;
+/* Removes path and all below it, without following links; absent is fine. */
+enum ls_err ls_fs_remove_tree(const char *path, struct ls_diag *diag) LS_NODISCARD;
+/* Opens folder/name for writing, beneath folder whatever name says: no "..", absolute path or link
+ * anywhere in it (openat2, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS); makes the folders between. */
+enum ls_err ls_fs_create_beneath(const char *folder, const char *name, mode_t mode, int *out_fd,
+                                 struct ls_diag *diag) LS_NODISCARD;
+/* Writes all of it; LS_EIO. */
+enum ls_err ls_fs_write_all(int fd, struct ls_bytes data, struct ls_diag *diag) LS_NODISCARD;
+
+#endif

@@ -1,0 +1,25 @@
+/* common/hist_log.h - histograms in the HdrHistogram log format, version 1.3, V2 compressed
+ * payload, as HistogramLogProcessor, hdr-histogram-js and others read them. */
+#ifndef LS_COMMON_HIST_LOG_H
+#define LS_COMMON_HIST_LOG_H
+
+#include <stdio.h>
+
+#include "common/hist.h"
+
+/* Comment lines, the start time (wall clock) and the legend. LS_EIO. */
+enum ls_err ls_hist_log_begin(FILE *file, const char *comment, int64_t start_wall_ns,
+                              struct ls_diag *diag) LS_NODISCARD;
+/* One line: tag (NULL or "": none; letters, digits, '_', '-', '.'), start and length in seconds
+ * relative to the start time, exact maximum in milliseconds, payload. */
+enum ls_err ls_hist_log_write(FILE *file, const char *tag, int64_t start_ns, int64_t length_ns,
+                              const struct ls_hist *hist, struct ls_diag *diag) LS_NODISCARD;
+
+/* Reads the next line of tag (NULL: any) into hist (reset first). LS_EAGAIN: end of file.
+ * LS_EPROTO: not in this format, or another layout than ours. The exact maximum comes from the
+ * line, the exact minimum is lost. */
+enum ls_err ls_hist_log_read(FILE *file, const char *tag, struct ls_hist *hist,
+                             int64_t *out_start_ns, int64_t *out_length_ns,
+                             struct ls_diag *diag) LS_NODISCARD;
+
+#endif

@@ -1,0 +1,119 @@
+/* common/transport.h - framed, resuming sessions over nng streams.
+ *
+ * A frame is a 32-bit little-endian length and that many bytes: one packed Envelope of wire.proto.
+ * The length is checked against a named limit before anything is allocated, and unpacking runs
+ * under a byte budget. Commands and reports are numbered 1, 2, 3 ... per direction, kept until they
+ * are acknowledged, sent again after a reconnect, and delivered exactly once and in order.
+ *
+ * Everything here belongs to one libev thread, the one that runs the loop handed to create(); nng's
+ * own threads only queue completions and wake that loop. Callbacks run on the loop's thread and may
+ * call any function here, including close().
+ *
+ * An agent dials, the coordinator listens. URLs: ipc:///path (a private folder, mode 0700).
+ * tls+tcp:// follows; the session does not change for it.
+ */
+#ifndef LS_COMMON_TRANSPORT_H
+#define LS_COMMON_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/attr.h"
+#include "common/err.h"
+#include "proto/wire.pb-c.h"
+
+#define LS_WIRE_VERSION         1
+#define LS_FRAME_MAX_FROM_AGENT (1u << 20) /* a report: three histograms and their counters */
+#define LS_FRAME_MAX_FROM_COORD (4u << 20) /* a plan's part, a piece of a file */
+#define LS_UNPACK_BUDGET_FACTOR 16u        /* memory a frame may unpack to, times its length */
+#define LS_UNPACK_BUDGET_MIN    (64u << 10)
+#define LS_HEARTBEAT_NS         INT64_C(1000000000)
+#define LS_SILENCE_NS           INT64_C(3000000000)
+#define LS_HELLO_DEADLINE_NS    INT64_C(5000000000)
+
+/* ---- one frame, pure: for tests and fuzzing -------------------------------------------------- */
+
+/* Unpacks and validates one envelope's bytes: version, a body, UTF-8 without NUL in strings,
+ * budget. LS_EPROTO, LS_ENOMEM (budget). On LS_OK the caller frees with ls_envelope_free. */
+enum ls_err ls_envelope_unpack(struct ls_bytes in, Ls__Envelope **out,
+                               struct ls_diag *diag) LS_NODISCARD;
+void ls_envelope_free(Ls__Envelope *envelope); /* NULL is fine */
+
+/* ---- agent side -------------------------------------------------------------------------------
+ */
+
+struct ls_dialer;
+
+struct ls_dialer_env {
+    /* WELCOME arrived: reports may flow. resumed: the coordinator knew this process before. */
+    void (*up)(void *ctx, bool resumed);
+    void (*down)(void *ctx, const char *why); /* dials again by itself, with back-off and jitter */
+    /* A command, exactly once, in order. Valid during the call. */
+    void (*command)(void *ctx, const Ls__Envelope *command);
+    /* Every report sent so far is stored by the coordinator. */
+    void (*flushed)(void *ctx);
+    void (*refused)(void *ctx, const char *code, const char *text); /* does not dial again */
+    void *ctx;
+};
+
+struct ls_dialer_options {
+    const char *url;
+    const Ls__Hello *hello; /* agent, role, boot_id, software, pid, facts; copied */
+    uint32_t reports_max;   /* unacknowledged reports kept; 0: 1024 */
+};
+
+enum ls_err ls_dialer_create(void *ev_loop, const struct ls_dialer_options *options,
+                             const struct ls_dialer_env *env, struct ls_dialer **out,
+                             struct ls_diag *diag) LS_NODISCARD;
+void ls_dialer_destroy(struct ls_dialer *dialer); /* NULL is fine */
+
+/* Numbers the report, keeps it until acknowledged, sends it when it can. The body is copied
+ * (packed). LS_EAGAIN: the ring of unacknowledged reports is full; merge into the next one, never
+ * drop. */
+enum ls_err ls_dialer_report(struct ls_dialer *dialer, Ls__Envelope *report,
+                             struct ls_diag *diag) LS_NODISCARD;
+uint32_t ls_dialer_room(const struct ls_dialer *dialer); /* reports that still fit */
+bool ls_dialer_is_up(const struct ls_dialer *dialer);
+uint64_t ls_dialer_unacked(const struct ls_dialer *dialer);
+
+/* ---- coordinator side -------------------------------------------------------------------------
+ */
+
+struct ls_listener;
+struct ls_peer; /* one agent, whatever connection it has at the moment; alive until the listener
+                   goes */
+
+struct ls_listener_env {
+    /* A HELLO of a new agent process. LS_OK: it may stay, *out_ctx is handed to the other
+     * callbacks. Otherwise diag is sent as REFUSE and the connection is closed. */
+    enum ls_err (*enrol)(void *ctx, struct ls_peer *peer, const Ls__Hello *hello, void **out_ctx,
+                         struct ls_diag *diag);
+    void (*up)(void *ctx, void *peer_ctx); /* after enrol, and after each reconnect */
+    void (*down)(void *ctx, void *peer_ctx, const char *why);
+    /* A report, exactly once, in order. LS_OK: it is stored, and is acknowledged now. Otherwise the
+     * connection is closed without an acknowledgement, so that it comes again. */
+    enum ls_err (*report)(void *ctx, void *peer_ctx, const Ls__Envelope *report);
+    /* A clock exchange: all four instants, this side's clock for sent and received. */
+    void (*clock)(void *ctx, void *peer_ctx, int64_t sent_ns, int64_t peer_received_ns,
+                  int64_t peer_replied_ns, int64_t received_ns);
+    void *ctx;
+};
+
+enum ls_err ls_listener_create(void *ev_loop, const char *url, const char *run_id,
+                               const struct ls_listener_env *env, struct ls_listener **out,
+                               struct ls_diag *diag) LS_NODISCARD;
+void ls_listener_destroy(struct ls_listener *listener); /* NULL is fine */
+
+/* Numbers the command, keeps it until acknowledged, sends it when it can. */
+enum ls_err ls_peer_command(struct ls_peer *peer, Ls__Envelope *command,
+                            struct ls_diag *diag) LS_NODISCARD;
+/* One clock exchange; the answer comes by env->clock. LS_EAGAIN: not connected. */
+enum ls_err ls_peer_probe_clock(struct ls_peer *peer) LS_NODISCARD;
+void ls_peer_close(struct ls_peer *peer,
+                   const char *why); /* the connection; the agent may return */
+bool ls_peer_is_up(const struct ls_peer *peer);
+
+/* Before main() returns, after every dialer and listener is destroyed: ends nng's threads. */
+void ls_transport_fini(void);
+
+#endif
