@@ -11,6 +11,13 @@
 #define LS_LIKELY(x)                  __builtin_expect(!!(x), 1)
 #define LS_UNLIKELY(x)                __builtin_expect(!!(x), 0)
 
+/* Index of the highest set bit, 0 to 63; x must not be 0. */
+#define LS_TOP_BIT(x) (63u - (unsigned)__builtin_clzll(x))
+
+/* 128 bits: products of two 64-bit numbers, which pcg, schedules and clock sums need whole. */
+__extension__ typedef __int128 ls_i128;
+__extension__ typedef unsigned __int128 ls_u128;
+
 #define LS_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 /* A view of bytes that somebody else owns. */

@@ -21,7 +21,8 @@ enum ls_err ls_fs_private_dir(const char *prefix, char *out, size_t out_bytes,
 /* Removes path and all below it, without following links; absent is fine. */
 enum ls_err ls_fs_remove_tree(const char *path, struct ls_diag *diag) LS_NODISCARD;
 /* Opens folder/name for writing, beneath folder whatever name says: no "..", absolute path or link
- * anywhere in it (openat2, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS); makes the folders between. */
+ * anywhere in it; makes the folders between. A regular file of that name is replaced. LS_EINVAL
+ * (the name), LS_EIO. */
 enum ls_err ls_fs_create_beneath(const char *folder, const char *name, mode_t mode, int *out_fd,
                                  struct ls_diag *diag) LS_NODISCARD;
 /* Writes all of it; LS_EIO. */

@@ -1,5 +1,6 @@
 /* common/offset.h - a peer's clock offset and how far off it can be, from NTP-style exchanges
- * (RFC 5905 section 8). The exchange with the smallest round trip decides. */
+ * (RFC 5905 section 8). Of the last LS_OFFSET_SAMPLES exchanges the one with the smallest error
+ * bound decides: half its round trip plus the drift since, so of fresh ones the fastest. */
 #ifndef LS_COMMON_OFFSET_H
 #define LS_COMMON_OFFSET_H
 

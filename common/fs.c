@@ -1,0 +1,410 @@
+#include "common/fs.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+
+enum { PIECE = 16384, DEPTH_MAX = 32 };
+
+static enum ls_err fail_path(struct ls_diag *diag, const char *verb, const char *path)
+{
+    return ls_fail(diag, LS_EIO, "cannot %s %s: %s", verb, path, strerror(errno));
+}
+
+/* ---- reading and writing whole files */
+
+static enum ls_err read_fd(int fd, const char *path, struct ls_buf *buf, struct ls_diag *diag)
+{
+    unsigned char piece[PIECE];
+    ssize_t got;
+
+    for (;;) {
+        got = read(fd, piece, sizeof(piece));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fail_path(diag, "read", path);
+        if (got == 0)
+            return LS_OK;
+        if ((size_t)got > buf->max - buf->len)
+            return ls_fail(diag, LS_ERANGE, "%s is larger than %zu bytes", path, buf->max);
+        ls_buf_add(buf, piece, (size_t)got);
+        if (!buf->ok)
+            return ls_fail(diag, LS_ENOMEM, "no memory to read %s", path);
+    }
+}
+
+enum ls_err ls_fs_read(const char *path, size_t max_bytes, char **out_data, size_t *out_len,
+                       struct ls_diag *diag)
+{
+    enum ls_err rc = LS_EIO;
+    struct ls_buf buf;
+    struct stat st;
+    size_t len;
+    char *data;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold us up */
+
+    ls_buf_init(&buf, max_bytes);
+    if (fd < 0)
+        return fail_path(diag, "open", path);
+    if (fstat(fd, &st) != 0) {
+        rc = fail_path(diag, "look at", path);
+        goto out;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        rc = ls_fail(diag, LS_EINVAL, "%s is not a regular file", path);
+        goto out;
+    }
+    rc = read_fd(fd, path, &buf, diag);
+    if (rc != LS_OK)
+        goto out;
+    len = buf.len;
+    data = ls_buf_detach(&buf);
+    if (data == NULL) {
+        rc = ls_fail(diag, LS_ENOMEM, "no memory to read %s", path);
+        goto out;
+    }
+    *out_data = data;
+    *out_len = len;
+out:
+    ls_buf_fini(&buf);
+    (void)close(fd);
+    return rc;
+}
+
+static bool write_all(int fd, struct ls_bytes data)
+{
+    while (data.len > 0) {
+        ssize_t put = write(fd, data.data, data.len);
+
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return false;
+        data.data += put;
+        data.len -= (size_t)put;
+    }
+    return true;
+}
+
+enum ls_err ls_fs_write_all(int fd, struct ls_bytes data, struct ls_diag *diag)
+{
+    if (!write_all(fd, data))
+        return ls_fail(diag, LS_EIO, "cannot write: %s", strerror(errno));
+    return LS_OK;
+}
+
+/* A rename is durable once its folder is. Not every file system can sync a folder: no error. */
+static void sync_folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[PATH_MAX];
+    int fd;
+
+    if (slash == NULL)
+        (void)snprintf(folder, sizeof(folder), ".");
+    else
+        (void)snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path + 1), path);
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)fsync(fd);
+        (void)close(fd);
+    }
+}
+
+enum ls_err ls_fs_write(const char *path, struct ls_bytes data, mode_t mode, struct ls_diag *diag)
+{
+    char temporary[PATH_MAX];
+    int used = snprintf(temporary, sizeof(temporary), "%s.new-XXXXXX", path);
+    int closed;
+    int fd;
+
+    if (used < 0 || (size_t)used >= sizeof(temporary))
+        return ls_fail(diag, LS_ERANGE, "the path %.100s... is too long", path);
+    fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0)
+        return fail_path(diag, "create a file beside", path);
+    if (fchmod(fd, mode) != 0 || !write_all(fd, data) || fsync(fd) != 0) {
+        (void)fail_path(diag, "write", path);
+        (void)close(fd);
+        goto undo;
+    }
+    closed = close(fd);
+    if (closed != 0 || rename(temporary, path) != 0) {
+        (void)fail_path(diag, "write", path);
+        goto undo;
+    }
+    sync_folder_of(path);
+    return LS_OK;
+undo:
+    (void)unlink(temporary);
+    return LS_EIO;
+}
+
+/* ---- making folders */
+
+/* A folder that is there already is fine; a link to one, too. */
+static bool make_folder(const char *path, mode_t mode)
+{
+    struct stat st;
+
+    if (mkdir(path, mode) == 0)
+        return true;
+    if (errno != EEXIST && errno != EROFS && errno != EACCES)
+        return false;
+    if (stat(path, &st) != 0)
+        return false;
+    if (!S_ISDIR(st.st_mode)) {
+        errno = ENOTDIR;
+        return false;
+    }
+    return true;
+}
+
+enum ls_err ls_fs_mkdirs(const char *path, mode_t mode, struct ls_diag *diag)
+{
+    char part[PATH_MAX];
+    size_t len = strlen(path);
+
+    if (len == 0 || len >= sizeof(part))
+        return ls_fail(diag, LS_ERANGE, "a path of %zu bytes cannot be a folder", len);
+    for (size_t i = 1; i <= len; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        (void)memcpy(part, path, i);
+        part[i] = '\0';
+        if (!make_folder(part, mode))
+            return fail_path(diag, "create folder", part);
+    }
+    return LS_OK;
+}
+
+enum ls_err ls_fs_private_dir(const char *prefix, char *out, size_t out_bytes, struct ls_diag *diag)
+{
+    const char *base = getenv("TMPDIR");
+    char path[PATH_MAX];
+    int used;
+
+    if (base == NULL || base[0] == '\0')
+        base = "/tmp";
+    used = snprintf(path, sizeof(path), "%s/%s-XXXXXX", base, prefix);
+    if (used < 0 || (size_t)used >= sizeof(path) || (size_t)used >= out_bytes)
+        return ls_fail(diag, LS_ERANGE, "the path of a temporary folder below %.100s is too long",
+                       base);
+    if (mkdtemp(path) == NULL)
+        return fail_path(diag, "create the temporary folder", path);
+    (void)memcpy(out, path, (size_t)used + 1);
+    return LS_OK;
+}
+
+/* ---- removing trees */
+
+struct removal {
+    int root;        /* the folder that is being removed */
+    unsigned lifted; /* folders that were moved up to the root so far */
+    bool again;      /* ... in this pass: the root needs another one */
+};
+
+static bool remove_entries(struct removal *job, int folder, unsigned depth);
+
+/* What was started here may have taken the permissions of its own folders away. */
+static int open_folder(int parent, const char *name)
+{
+    const int flags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    char self[64];
+    int path_fd;
+    int fd = openat(parent, name, O_RDONLY | flags);
+
+    if (fd >= 0 || errno != EACCES)
+        return fd;
+    path_fd = openat(parent, name, O_PATH | flags);
+    if (path_fd < 0)
+        return -1;
+    (void)snprintf(self, sizeof(self), "/proc/self/fd/%d", path_fd);
+    if (chmod(self, 0700) == 0)
+        fd = openat(parent, name, O_RDONLY | flags);
+    (void)close(path_fd);
+    return fd;
+}
+
+/* Depth costs a descriptor and stack each. A folder that is too deep moves up to the root, so that
+ * a hostile tree costs no more than a wide one. */
+static bool lift(struct removal *job, int folder, const char *name)
+{
+    char to[48];
+
+    job->again = true;
+    for (;;) {
+        (void)snprintf(to, sizeof(to), ".ls-remove-%u", job->lifted++);
+        if (renameat(folder, name, job->root, to) == 0)
+            return true;
+        if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR)
+            return errno == ENOENT;
+    }
+}
+
+static bool remove_entry(struct removal *job, int folder, const char *name, unsigned depth)
+{
+    int fd;
+
+    if (unlinkat(folder, name, 0) == 0 || errno == ENOENT)
+        return true;
+    if (errno != EISDIR)
+        return false;
+    if (unlinkat(folder, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+        return true;
+    if (depth >= DEPTH_MAX)
+        return lift(job, folder, name);
+    fd = open_folder(folder, name);
+    if (fd < 0)
+        return errno == ENOENT;
+    if (!remove_entries(job, fd, depth + 1))
+        return false;
+    return unlinkat(folder, name, AT_REMOVEDIR) == 0 || errno == ENOENT;
+}
+
+/* Takes folder, an open descriptor. */
+static bool remove_entries(struct removal *job, int folder, unsigned depth)
+{
+    const struct dirent *entry;
+    bool ok = true;
+    int error = 0;
+    DIR *dir = fdopendir(folder);
+
+    if (dir == NULL) {
+        error = errno;
+        (void)close(folder);
+        errno = error;
+        return false;
+    }
+    (void)fchmod(folder, 0700); /* if it is not ours, unlinkat says so */
+    while (ok && (entry = readdir(dir)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        ok = remove_entry(job, folder, entry->d_name, depth);
+        error = errno;
+    }
+    (void)closedir(dir);
+    errno = error;
+    return ok;
+}
+
+enum ls_err ls_fs_remove_tree(const char *path, struct ls_diag *diag)
+{
+    struct removal job = { 0 };
+    bool ok;
+
+    if (unlink(path) == 0 || errno == ENOENT)
+        return LS_OK;
+    if (errno != EISDIR)
+        return fail_path(diag, "remove", path);
+    job.root = open_folder(AT_FDCWD, path);
+    if (job.root < 0)
+        return fail_path(diag, "remove", path);
+    do {
+        int pass = openat(job.root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        job.again = false;
+        ok = pass >= 0 && remove_entries(&job, pass, 0);
+    } while (ok && job.again);
+    ok = ok && rmdir(path) == 0;
+    if (!ok)
+        (void)fail_path(diag, "remove all of", path);
+    (void)close(job.root);
+    return ok ? LS_OK : LS_EIO;
+}
+
+/* ---- files beneath a folder, named by a peer */
+
+/* Opens folder's sub-folder, made if it is not there; a link is not followed. Takes folder. */
+static int descend(int folder, const char *name)
+{
+    int fd = -1;
+
+    if (mkdirat(folder, name, 0755) == 0 || errno == EEXIST)
+        fd = openat(folder, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    (void)close(folder);
+    return fd;
+}
+
+/* A new file, in the place of a regular one of that name: no hard link is written through. */
+static int create_file(int folder, const char *name, mode_t mode)
+{
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    struct stat st;
+    int fd = openat(folder, name, flags, mode);
+
+    if (fd >= 0 || errno != EEXIST)
+        return fd;
+    if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return -1;
+    if (!S_ISREG(st.st_mode)) {
+        errno = S_ISLNK(st.st_mode) ? ELOOP : EEXIST;
+        return -1;
+    }
+    if (unlinkat(folder, name, 0) != 0)
+        return -1;
+    return openat(folder, name, flags, mode);
+}
+
+static bool name_is_fine(const char *name)
+{
+    size_t part = 0;
+
+    if (name[0] == '\0' || strlen(name) >= PATH_MAX)
+        return false;
+    for (size_t i = 0;; i++) {
+        if (name[i] != '/' && name[i] != '\0')
+            continue;
+        if (i == part || (i == part + 1 && name[part] == '.') ||
+            (i == part + 2 && name[part] == '.' && name[part + 1] == '.'))
+            return false;
+        part = i + 1;
+        if (name[i] == '\0')
+            return true;
+    }
+}
+
+enum ls_err ls_fs_create_beneath(const char *folder, const char *name, mode_t mode, int *out_fd,
+                                 struct ls_diag *diag)
+{
+    char part[PATH_MAX];
+    const char *at = name;
+    const char *slash;
+    int created;
+    int fd;
+
+    if (!name_is_fine(name))
+        return ls_fail(diag, LS_EINVAL, "\"%.100s\" is not a plain relative file name", name);
+    fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_path(diag, "open folder", folder);
+    for (; (slash = strchr(at, '/')) != NULL; at = slash + 1) {
+        (void)memcpy(part, at, (size_t)(slash - at));
+        part[slash - at] = '\0';
+        fd = descend(fd, part);
+        if (fd < 0)
+            return ls_fail(diag, LS_EIO, "cannot create %.200s below %.200s: %s", name, folder,
+                           strerror(errno));
+    }
+    created = create_file(fd, at, mode);
+    if (created < 0)
+        (void)ls_fail(diag, LS_EIO, "cannot create %.200s below %.200s: %s", name, folder,
+                      strerror(errno));
+    (void)close(fd);
+    if (created < 0)
+        return LS_EIO;
+    *out_fd = created;
+    return LS_OK;
+}

@@ -1,0 +1,116 @@
+#include "common/schedule.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
+
+#include "common/attr.h"
+#include "common/clock.h"
+
+#define RATE_MAX_PER_S 1e9
+
+/* A rate is odd x 2^exponent exactly, so instants and counts are whole-number arithmetic: the same
+ * on every machine, and one is the exact inverse of the other. */
+struct ratio {
+    uint64_t odd;
+    int exponent;
+};
+
+static struct ratio ratio_of(double rate_per_s)
+{
+    struct ratio ratio;
+    double mantissa = frexp(rate_per_s, &ratio.exponent);
+
+    ratio.odd = (uint64_t)ldexp(mantissa, 53);
+    ratio.exponent -= 53;
+    while ((ratio.odd & 1) == 0) {
+        ratio.odd >>= 1;
+        ratio.exponent++;
+    }
+    return ratio;
+}
+
+/* floor(k / rate) in nanoseconds since the start; INT64_MAX if it never comes. */
+static int64_t instant_of(double rate_per_s, uint64_t k)
+{
+    struct ratio rate;
+    ls_u128 scaled = (ls_u128)k * (ls_u128)LS_NS_PER_S;
+
+    /* Below this the shifted product is under 2^(63 + 53) and cannot overflow. */
+    if ((double)k * 1e9 / rate_per_s >= 0x1p62)
+        return INT64_MAX;
+    rate = ratio_of(rate_per_s);
+    if (rate.exponent >= 0)
+        return (int64_t)((scaled >> rate.exponent) / rate.odd);
+    return k == 0 ? 0 : (int64_t)((scaled << -rate.exponent) / rate.odd);
+}
+
+/* Smallest k whose instant is at or after since_ns. */
+static uint64_t first_at(double rate_per_s, int64_t since_ns)
+{
+    struct ratio rate;
+    ls_u128 scaled;
+    ls_u128 unit = (ls_u128)LS_NS_PER_S;
+
+    if (since_ns <= 0)
+        return 0;
+    rate = ratio_of(rate_per_s);
+    scaled = (ls_u128)(uint64_t)since_ns * rate.odd; /* below 2^(63 + 53) */
+    if (rate.exponent >= 0)
+        scaled <<= rate.exponent; /* rate is below 2^30 */
+    else if (rate.exponent > -97)
+        unit <<= -rate.exponent;
+    else
+        return 1; /* the unit is beyond any scaled value */
+    return (uint64_t)((scaled + unit - 1) / unit);
+}
+
+static bool rate_is_fine(double rate_per_s)
+{
+    return rate_per_s > 0 && rate_per_s <= RATE_MAX_PER_S; /* false for NaN */
+}
+
+enum ls_err ls_schedule_init(struct ls_schedule *schedule, enum ls_law law, double rate_per_s,
+                             int64_t start_ns, uint64_t first, uint64_t stride,
+                             struct ls_diag *diag)
+{
+    if ((unsigned)law >= LS_LAW_COUNT)
+        return ls_fail(diag, LS_ERANGE, "arrival law %d is not known", (int)law);
+    if (!rate_is_fine(rate_per_s))
+        return ls_fail(diag, LS_ERANGE, "rate %g/s is not above 0 and at most 1G/s", rate_per_s);
+    if (first >= stride)
+        return ls_fail(diag, LS_ERANGE,
+                       "arrival %" PRIu64 " is not the first of every %" PRIu64 "th", first,
+                       stride);
+    *schedule = (struct ls_schedule){
+        .law = law, .rate_per_s = rate_per_s, .start_ns = start_ns, .k = first, .stride = stride
+    };
+    return LS_OK;
+}
+
+int64_t ls_schedule_peek(const struct ls_schedule *schedule)
+{
+    int64_t since_ns = instant_of(schedule->rate_per_s, schedule->k);
+
+    if (since_ns > INT64_MAX - (schedule->start_ns > 0 ? schedule->start_ns : 0))
+        return INT64_MAX;
+    return schedule->start_ns + since_ns;
+}
+
+void ls_schedule_advance(struct ls_schedule *schedule)
+{
+    schedule->k += schedule->stride;
+}
+
+uint64_t ls_schedule_count(enum ls_law law, double rate_per_s, int64_t start_ns, int64_t from_ns,
+                           int64_t to_ns)
+{
+    assert(law == LS_LAW_CONSTANT && rate_is_fine(rate_per_s));
+    (void)law;
+    if (to_ns <= from_ns || to_ns <= start_ns)
+        return 0;
+    if (from_ns < start_ns)
+        from_ns = start_ns;
+    return first_at(rate_per_s, to_ns - start_ns) - first_at(rate_per_s, from_ns - start_ns);
+}
