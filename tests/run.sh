@@ -67,7 +67,7 @@ ${LS_TEST_WRAPPER:-} ctest --preset "$preset" --no-tests=error --output-junit "$
 # The counts stand in the first element: <testsuite ... tests="12" failures="1" skipped="2" ...>
 awk '
     function count(name,   part) {
-        split(text, part, " " name "=\"")
+        split(text, part, "[ \t]" name "=\"")
         return part[2] + 0
     }
     /<testcase/ { exit }
