@@ -309,11 +309,10 @@ const char *ls_format_rate(double per_s, char *out, size_t out_bytes)
         return format_whole((uint64_t)per_s, count_units, "/s", out, out_bytes);
     /* Fewest decimals that read back equal; 26 suffice for 17 digits of the least rate. */
     for (int decimals = 1; decimals <= 26; decimals++) {
-        (void)snprintf(out, out_bytes, "%.*f", decimals, per_s);
+        (void)snprintf(out, out_bytes, "%.*f/s", decimals, per_s);
         if (strtod(out, NULL) == per_s)
             break;
     }
-    (void)strncat(out, "/s", out_bytes - strlen(out) - 1);
     return out;
 }
 

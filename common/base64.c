@@ -1,0 +1,91 @@
+#include "common/base64.h"
+
+#include <stdint.h>
+
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void ls_base64_encode(struct ls_buf *out, struct ls_bytes data)
+{
+    for (size_t i = 0; i < data.len; i += 3) {
+        size_t left = data.len - i;
+        uint32_t bits = (uint32_t)data.data[i] << 16;
+        char text[4];
+
+        bits |= left > 1 ? (uint32_t)data.data[i + 1] << 8 : 0;
+        bits |= left > 2 ? data.data[i + 2] : 0;
+        text[0] = alphabet[bits >> 18];
+        text[1] = alphabet[bits >> 12 & 63];
+        text[2] = '=';
+        text[3] = '=';
+        if (left > 1)
+            text[2] = alphabet[bits >> 6 & 63];
+        if (left > 2)
+            text[3] = alphabet[bits & 63];
+        ls_buf_add(out, text, sizeof(text));
+    }
+}
+
+/* 64 if c is not in the alphabet. */
+static uint32_t value_of(unsigned char c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return (uint32_t)(c - 'A');
+    if (c >= 'a' && c <= 'z')
+        return (uint32_t)(c - 'a') + 26;
+    if (c >= '0' && c <= '9')
+        return (uint32_t)(c - '0') + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : 64;
+}
+
+/* Four characters, of which pad are padding: the 24 bits they stand for. */
+static bool take_four(const unsigned char *text, size_t pad, uint32_t *out_bits)
+{
+    uint32_t bits = 0;
+
+    for (size_t i = 0; i < 4; i++) {
+        uint32_t value = i < 4 - pad ? value_of(text[i]) : 0;
+
+        if (value == 64)
+            return false;
+        bits = bits << 6 | value;
+    }
+    *out_bits = bits;
+    return (bits & ((UINT32_C(1) << (8 * pad)) - 1)) == 0;
+}
+
+static void cut_back(struct ls_buf *buf, size_t len)
+{
+    buf->len = len;
+    if (buf->data != NULL)
+        buf->data[len] = '\0';
+}
+
+enum ls_err ls_base64_decode(struct ls_buf *out, struct ls_bytes text)
+{
+    size_t before = out->len;
+
+    if (text.len % 4 != 0)
+        return LS_EINVAL;
+    for (size_t i = 0; i < text.len; i += 4) {
+        const unsigned char *four = text.data + i;
+        size_t pad = 0;
+        uint32_t bits;
+        unsigned char bytes[3];
+
+        if (i + 4 == text.len)
+            pad = four[3] != '=' ? 0 : four[2] != '=' ? 1 : 2;
+        if (!take_four(four, pad, &bits)) {
+            cut_back(out, before);
+            return LS_EINVAL;
+        }
+        bytes[0] = (unsigned char)(bits >> 16);
+        bytes[1] = (unsigned char)(bits >> 8);
+        bytes[2] = (unsigned char)bits;
+        ls_buf_add(out, bytes, 3 - pad);
+    }
+    if (!out->ok) {
+        cut_back(out, before);
+        return LS_ENOMEM;
+    }
+    return LS_OK;
+}

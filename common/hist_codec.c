@@ -1,0 +1,306 @@
+#include "common/hist_codec.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zlib.h>
+
+#include "common/buf.h"
+#include "common/hist_impl.h"
+
+/* Counts stay representable in a histogram log, whose numbers are signed. */
+#define COUNT_MAX ((uint64_t)INT64_MAX)
+
+enum {
+    VERSION = 1,
+    FLAG_DEFLATED = 1,
+    HEAD_BYTES = 2,
+    VARINT_BYTES = 10,
+    WORTH_DEFLATING = 64,
+    LEVEL = 1 /* a second's worth in well under 0.1 ms; higher levels gain a few per cent */
+};
+
+static_assert(LS_HIST_LEN * VARINT_BYTES + 1024 <= LS_HIST_WIRE_MAX,
+              "even the widest counters fit, and gaps only take the place of counters");
+
+/* ---- varints: 7 bits a byte, the lowest first, shortest form only */
+
+static void put_varint(struct ls_buf *buf, uint64_t x)
+{
+    unsigned char bytes[VARINT_BYTES];
+    size_t len = 0;
+
+    for (; x >= 0x80; x >>= 7)
+        bytes[len++] = (unsigned char)(x | 0x80);
+    bytes[len++] = (unsigned char)x;
+    ls_buf_add(buf, bytes, len);
+}
+
+static bool take_varint(struct ls_bytes *in, uint64_t *out)
+{
+    uint64_t x = 0;
+
+    for (unsigned i = 0; i < VARINT_BYTES && i < in->len; i++) {
+        unsigned char byte = in->data[i];
+
+        if (i == VARINT_BYTES - 1 && byte > 1)
+            return false; /* 65 bits */
+        x |= (uint64_t)(byte & 0x7f) << (7 * i);
+        if ((byte & 0x80) != 0)
+            continue;
+        if (byte == 0 && i > 0)
+            return false; /* not the shortest form */
+        in->data += i + 1;
+        in->len -= i + 1;
+        *out = x;
+        return true;
+    }
+    return false;
+}
+
+/* ---- encoding */
+
+/* The end of the run of non-zero counters that starts at i. */
+static uint32_t run_end(const struct ls_hist *hist, uint32_t i, uint32_t end)
+{
+    while (i < end && hist->counts[i] != 0)
+        i++;
+    return i;
+}
+
+static uint32_t run_start(const struct ls_hist *hist, uint32_t i, uint32_t end)
+{
+    while (i < end && hist->counts[i] == 0)
+        i++;
+    return i;
+}
+
+static void put_body(struct ls_buf *buf, const struct ls_hist *hist)
+{
+    uint64_t runs = 0;
+    uint32_t first;
+    uint32_t end;
+    uint32_t last = 0; /* end of the run before */
+
+    ls_hist_range(hist, &first, &end);
+    for (uint32_t i = first; i < end; i = run_start(hist, run_end(hist, i, end), end))
+        runs++;
+    put_varint(buf, hist->count);
+    put_varint(buf, (uint64_t)ls_hist_min(hist));
+    put_varint(buf, (uint64_t)ls_hist_max(hist));
+    put_varint(buf, hist->clipped);
+    put_varint(buf, runs);
+    for (uint32_t i = first; i < end; i = run_start(hist, last, end)) {
+        uint32_t gap = i - last;
+
+        last = run_end(hist, i, end);
+        put_varint(buf, gap);
+        put_varint(buf, last - i);
+        for (; i < last; i++)
+            put_varint(buf, hist->counts[i]);
+    }
+}
+
+/* Replaces the plain form in buf by the deflated one, if that is shorter. */
+static enum ls_err deflate_if_shorter(struct ls_buf *buf)
+{
+    const unsigned char *body = buf->data + HEAD_BYTES;
+    size_t body_bytes = buf->len - HEAD_BYTES;
+    const unsigned char head[HEAD_BYTES] = { VERSION, FLAG_DEFLATED };
+    uLongf bytes = compressBound(body_bytes);
+    unsigned char *deflated;
+    enum ls_err rc = LS_ENOMEM;
+
+    if (body_bytes < WORTH_DEFLATING)
+        return LS_OK;
+    deflated = malloc(bytes);
+    if (deflated == NULL || compress2(deflated, &bytes, body, body_bytes, LEVEL) != Z_OK)
+        goto out; /* the buffer suffices, so it is memory */
+    rc = LS_OK;
+    if (bytes + VARINT_BYTES < body_bytes) {
+        ls_buf_reset(buf);
+        ls_buf_add(buf, head, sizeof(head));
+        put_varint(buf, body_bytes);
+        ls_buf_add(buf, deflated, bytes);
+    }
+out:
+    free(deflated);
+    return rc;
+}
+
+enum ls_err ls_hist_encode(const struct ls_hist *hist, unsigned char **out_data, size_t *out_len)
+{
+    const unsigned char head[HEAD_BYTES] = { VERSION, 0 };
+    enum ls_err rc = LS_ENOMEM;
+    struct ls_buf buf;
+    size_t len;
+
+    ls_buf_init(&buf, LS_HIST_WIRE_MAX);
+    ls_buf_add(&buf, head, sizeof(head));
+    put_body(&buf, hist);
+    if (!buf.ok || deflate_if_shorter(&buf) != LS_OK)
+        goto out;
+    len = buf.len;
+    *out_data = (unsigned char *)ls_buf_detach(&buf);
+    *out_len = len;
+    rc = LS_OK;
+out:
+    ls_buf_fini(&buf);
+    return rc;
+}
+
+/* ---- decoding */
+
+struct summary {
+    uint64_t count, min_ns, max_ns, clipped, runs;
+};
+
+static enum ls_err refuse(struct ls_diag *diag, const char *why)
+{
+    return ls_fail(diag, LS_EPROTO, "not a histogram: %s", why);
+}
+
+static enum ls_err take_summary(struct ls_bytes *in, struct summary *out, struct ls_diag *diag)
+{
+    if (!take_varint(in, &out->count) || !take_varint(in, &out->min_ns) ||
+        !take_varint(in, &out->max_ns) || !take_varint(in, &out->clipped) ||
+        !take_varint(in, &out->runs))
+        return refuse(diag, "it ends too early");
+    if (out->max_ns > INT64_MAX || out->min_ns > out->max_ns || out->clipped > out->count ||
+        (out->count == 0) != (out->runs == 0) || (out->count == 0 && out->max_ns != 0) ||
+        (out->count == 1 && out->min_ns != out->max_ns))
+        return refuse(diag, "its extremes and its count contradict each other");
+    if ((out->max_ns > (uint64_t)LS_HIST_MAX_NS) != (out->clipped > 0) ||
+        (out->min_ns > (uint64_t)LS_HIST_MAX_NS && out->clipped != out->count))
+        return refuse(diag, "its extremes and its clipped values contradict each other");
+    return LS_OK;
+}
+
+/* How far a body was read, and what it held so far. */
+struct walk {
+    struct ls_bytes in;
+    uint32_t first; /* lowest bucket that is not empty */
+    uint32_t end;   /* one past the highest */
+    uint64_t sum;
+    uint64_t last; /* counter of the highest bucket */
+};
+
+/* The next run; its counters are added to dst unless that is NULL. */
+static enum ls_err take_run(struct walk *walk, struct ls_hist *dst, struct ls_diag *diag)
+{
+    uint64_t gap;
+    uint64_t len;
+
+    if (!take_varint(&walk->in, &gap) || !take_varint(&walk->in, &len))
+        return refuse(diag, "it ends too early");
+    if (len == 0 || (gap == 0 && walk->end > 0))
+        return refuse(diag, "it has an empty run or gap");
+    if (gap > LS_HIST_LEN - walk->end || len > LS_HIST_LEN - walk->end - gap)
+        return refuse(diag, "it has more buckets than there are");
+    if (walk->end == 0)
+        walk->first = (uint32_t)gap;
+    walk->end += (uint32_t)gap;
+    for (uint64_t i = 0; i < len; i++) {
+        if (!take_varint(&walk->in, &walk->last) || walk->last == 0)
+            return refuse(diag, "a counter is missing or zero");
+        if (walk->last > COUNT_MAX - walk->sum)
+            return refuse(diag, "its counters overflow");
+        walk->sum += walk->last;
+        if (dst != NULL)
+            dst->counts[walk->end] += walk->last;
+        walk->end++;
+    }
+    return LS_OK;
+}
+
+/* Reads a body; only checks it if dst is NULL. What passed that check cannot fail any more. */
+static enum ls_err take_body(struct ls_bytes in, struct ls_hist *dst, struct summary *out,
+                             struct ls_diag *diag)
+{
+    struct walk walk = { .in = in };
+    enum ls_err rc = take_summary(&walk.in, out, diag);
+
+    for (uint64_t run = 0; rc == LS_OK && run < out->runs; run++)
+        rc = take_run(&walk, dst, diag);
+    if (rc != LS_OK)
+        return rc;
+    if (walk.in.len > 0)
+        return refuse(diag, "something follows it");
+    if (walk.sum != out->count)
+        return ls_fail(diag, LS_EPROTO,
+                       "not a histogram: its counters add up to %" PRIu64 ", not %" PRIu64,
+                       walk.sum, out->count);
+    if (out->count > 0 && (walk.first != ls_hist_index((int64_t)out->min_ns) ||
+                           walk.end != ls_hist_index((int64_t)out->max_ns) + 1))
+        return refuse(diag, "its extremes are not where its counters are");
+    if (out->clipped > walk.last)
+        return refuse(diag, "more values are clipped than its last bucket holds");
+    return LS_OK;
+}
+
+static enum ls_err add_body(struct ls_hist *dst, struct ls_bytes body, struct ls_diag *diag)
+{
+    struct summary sum;
+    enum ls_err rc = take_body(body, NULL, &sum, diag);
+
+    if (rc != LS_OK || sum.count == 0)
+        return rc;
+    if (dst->count > COUNT_MAX || sum.count > COUNT_MAX - dst->count)
+        return refuse(diag, "the sum of its count and those before overflows");
+    rc = take_body(body, dst, &sum, diag);
+    assert(rc == LS_OK);
+    dst->count += sum.count;
+    dst->clipped += sum.clipped;
+    if ((int64_t)sum.min_ns < dst->min_ns)
+        dst->min_ns = (int64_t)sum.min_ns;
+    if ((int64_t)sum.max_ns > dst->max_ns)
+        dst->max_ns = (int64_t)sum.max_ns;
+    return LS_OK;
+}
+
+static enum ls_err add_deflated(struct ls_hist *dst, struct ls_bytes in, struct ls_diag *diag)
+{
+    unsigned char *body;
+    uint64_t body_bytes;
+    uLongf got;
+    uLong used;
+    enum ls_err rc;
+    int z;
+
+    if (!take_varint(&in, &body_bytes) || body_bytes == 0 || body_bytes > LS_HIST_WIRE_MAX)
+        return refuse(diag, "its inflated length is out of range");
+    body = malloc(body_bytes);
+    if (body == NULL)
+        return ls_fail(diag, LS_ENOMEM, "no memory to inflate a histogram");
+    got = body_bytes;
+    used = in.len;
+    z = uncompress2(body, &got, in.data, &used);
+    if (z == Z_MEM_ERROR)
+        rc = ls_fail(diag, LS_ENOMEM, "no memory to inflate a histogram");
+    else if (z != Z_OK || got != body_bytes || used != in.len)
+        rc = refuse(diag, "its deflated form is damaged");
+    else
+        rc = add_body(dst, (struct ls_bytes){ body, body_bytes }, diag);
+    free(body);
+    return rc;
+}
+
+enum ls_err ls_hist_decode_add(struct ls_hist *dst, struct ls_bytes in, struct ls_diag *diag)
+{
+    unsigned char flags;
+
+    if (in.len < HEAD_BYTES || in.len > LS_HIST_WIRE_MAX)
+        return ls_fail(diag, LS_EPROTO, "not a histogram: %zu bytes are too few or too many",
+                       in.len);
+    if (in.data[0] != VERSION)
+        return ls_fail(diag, LS_EPROTO, "a histogram of encoding %u; this version reads %d",
+                       (unsigned)in.data[0], VERSION);
+    flags = in.data[1];
+    in.data += HEAD_BYTES;
+    in.len -= HEAD_BYTES;
+    if ((flags & ~FLAG_DEFLATED) != 0)
+        return refuse(diag, "it has unknown flags");
+    return flags == FLAG_DEFLATED ? add_deflated(dst, in, diag) : add_body(dst, in, diag);
+}

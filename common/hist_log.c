@@ -1,0 +1,490 @@
+#include "common/hist_log.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zlib.h>
+
+#include "common/base64.h"
+#include "common/buf.h"
+#include "common/clock.h"
+#include "common/hist_impl.h"
+
+/* The format is what Java's HdrHistogram writes (AbstractHistogram.java, HistogramLogWriter.java):
+ * all numbers big endian; counters as ZigZag LEB128 of at most 9 bytes, a negative number standing
+ * for that many zeros. */
+enum {
+    COOKIE = 0x1c849303 | 0x10,
+    COOKIE_DEFLATED = 0x1c849304 | 0x10,
+    DIGITS = 3,
+    HEAD_BYTES = 40,
+    OUTER_BYTES = 8,
+    WORD_BYTES = 9,
+    PLAIN_MAX = HEAD_BYTES + WORD_BYTES * LS_HIST_LEN,
+    DEFLATED_MAX = PLAIN_MAX + PLAIN_MAX / 1000 + 64, /* more than zlib's own bound */
+    LINE_MAX_BYTES = (OUTER_BYTES + DEFLATED_MAX) * 4 / 3 + 1024,
+    COMMENT_MAX = 120 /* HdrHistogram_c reads its header in lines of 128 */
+};
+
+#define LOWEST         1
+#define RATIO_ONE_BITS UINT64_C(0x3ff0000000000000) /* 1.0 */
+
+static const char legend[] =
+    "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"";
+
+/* ---- pieces of the binary form */
+
+static void put_be(struct ls_buf *buf, uint64_t x, unsigned bytes)
+{
+    unsigned char out[8];
+
+    for (unsigned i = 0; i < bytes; i++)
+        out[i] = (unsigned char)(x >> (8 * (bytes - 1 - i)));
+    ls_buf_add(buf, out, bytes);
+}
+
+static uint64_t get_be(const unsigned char *in, unsigned bytes)
+{
+    uint64_t x = 0;
+
+    for (unsigned i = 0; i < bytes; i++)
+        x = x << 8 | in[i];
+    return x;
+}
+
+static void put_word(struct ls_buf *buf, int64_t word)
+{
+    uint64_t x = ((uint64_t)word << 1) ^ (word < 0 ? UINT64_MAX : 0);
+    unsigned char bytes[WORD_BYTES];
+    size_t len = 0;
+
+    for (; x >= 0x80 && len < WORD_BYTES - 1; x >>= 7)
+        bytes[len++] = (unsigned char)(x | 0x80);
+    bytes[len++] = (unsigned char)x; /* a ninth byte has all its 8 bits */
+    ls_buf_add(buf, bytes, len);
+}
+
+static bool take_word(struct ls_bytes *in, int64_t *out)
+{
+    uint64_t x = 0;
+
+    for (unsigned i = 0; i < WORD_BYTES && i < in->len; i++) {
+        unsigned char byte = in->data[i];
+        bool last = i == WORD_BYTES - 1 || (byte & 0x80) == 0;
+
+        x |= (uint64_t)(i == WORD_BYTES - 1 ? byte : byte & 0x7f) << (7 * i);
+        if (!last)
+            continue;
+        in->data += i + 1;
+        in->len -= i + 1;
+        *out = (int64_t)(x >> 1) ^ -(int64_t)(x & 1);
+        return true;
+    }
+    return false;
+}
+
+/* ---- writing */
+
+static enum ls_err out_of_memory(struct ls_diag *diag)
+{
+    return ls_fail(diag, LS_ENOMEM, "no memory for a histogram log");
+}
+
+static enum ls_err write_failed(struct ls_diag *diag)
+{
+    return ls_fail(diag, LS_EIO, "cannot write the histogram log: %s", strerror(errno));
+}
+
+/* x / 10^places with three decimals, or with all of them if three are not exact. */
+static void put_decimal(struct ls_buf *buf, int64_t x, unsigned places)
+{
+    int64_t scale = 1;
+
+    for (unsigned i = 0; i < places; i++)
+        scale *= 10;
+    ls_buf_addf(buf, "%lld.", (long long)(x / scale));
+    if (x % (scale / 1000) == 0)
+        ls_buf_addf(buf, "%03lld", (long long)(x % scale / (scale / 1000)));
+    else
+        ls_buf_addf(buf, "%0*lld", (int)places, (long long)(x % scale));
+}
+
+static bool flush(struct ls_buf *buf, FILE *file)
+{
+    return fwrite(buf->data, 1, buf->len, file) == buf->len;
+}
+
+/* Line by line, and no line too long for the shortest-sighted reader. */
+static void put_comment(struct ls_buf *buf, const char *text)
+{
+    while (*text != '\0') {
+        size_t len = strcspn(text, "\r\n");
+
+        len = len > COMMENT_MAX ? COMMENT_MAX : len;
+        ls_buf_adds(buf, "#");
+        ls_buf_add(buf, text, len);
+        ls_buf_adds(buf, "\n");
+        text += len;
+        text += strspn(text, "\r\n");
+    }
+}
+
+enum ls_err ls_hist_log_begin(FILE *file, const char *comment, int64_t start_wall_ns,
+                              struct ls_diag *diag)
+{
+    enum ls_err rc = LS_OK;
+    struct ls_buf buf;
+    char when[32];
+
+    ls_buf_init(&buf, SIZE_MAX);
+    ls_clock_format_wall(start_wall_ns, when, sizeof(when));
+    put_comment(&buf, comment == NULL ? "" : comment);
+    ls_buf_adds(&buf, "#[Histogram log format version 1.3]\n#[StartTime: ");
+    put_decimal(&buf, start_wall_ns, 9);
+    ls_buf_addf(&buf, " (seconds since epoch), %s]\n#[BaseTime: ", when);
+    put_decimal(&buf, start_wall_ns, 9);
+    ls_buf_addf(&buf, " (seconds since epoch)]\n%s\n", legend);
+    if (!buf.ok)
+        rc = out_of_memory(diag);
+    else if (!flush(&buf, file))
+        rc = write_failed(diag);
+    ls_buf_fini(&buf);
+    return rc;
+}
+
+static void put_plain(struct ls_buf *buf, const struct ls_hist *hist)
+{
+    uint32_t first;
+    uint32_t end;
+    uint32_t next;
+
+    ls_hist_range(hist, &first, &end);
+    if (end == 0)
+        end = 1; /* as HdrHistogram: at least one counter */
+    put_be(buf, COOKIE, 4);
+    put_be(buf, 0, 4); /* payload's length: below */
+    put_be(buf, 0, 4); /* normalizing index offset */
+    put_be(buf, DIGITS, 4);
+    put_be(buf, LOWEST, 8);
+    put_be(buf, LS_HIST_MAX_NS, 8);
+    put_be(buf, RATIO_ONE_BITS, 8);
+    for (uint32_t i = 0; i < end; i = next) {
+        for (next = i; next < end && hist->counts[next] == 0;)
+            next++;
+        if (next - i > 1) {
+            put_word(buf, -(int64_t)(next - i));
+        } else {
+            put_word(buf, (int64_t)hist->counts[i]);
+            next = i + 1;
+        }
+    }
+    if (buf->ok) {
+        uint32_t payload = (uint32_t)(buf->len - HEAD_BYTES);
+
+        for (unsigned i = 0; i < 4; i++)
+            buf->data[4 + i] = (unsigned char)(payload >> (24 - 8 * i));
+    }
+}
+
+/* Appends the payload of a line: base64 of cookie, length and the deflated form of plain. */
+static bool put_payload(struct ls_buf *line, const struct ls_buf *plain)
+{
+    uLongf bytes = compressBound(plain->len);
+    unsigned char *deflated = malloc(bytes);
+    struct ls_buf outer;
+    bool ok = false;
+
+    ls_buf_init(&outer, OUTER_BYTES + DEFLATED_MAX);
+    if (deflated == NULL ||
+        compress2(deflated, &bytes, plain->data, plain->len, Z_DEFAULT_COMPRESSION) != Z_OK)
+        goto out; /* the buffer suffices, so it is memory */
+    put_be(&outer, COOKIE_DEFLATED, 4);
+    put_be(&outer, bytes, 4);
+    ls_buf_add(&outer, deflated, bytes);
+    ls_base64_encode(line, (struct ls_bytes){ outer.data, outer.len });
+    ok = outer.ok && line->ok;
+out:
+    ls_buf_fini(&outer);
+    free(deflated);
+    return ok;
+}
+
+static bool tag_is_fine(const char *tag)
+{
+    static const char allowed[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.";
+
+    return tag[strspn(tag, allowed)] == '\0';
+}
+
+enum ls_err ls_hist_log_write(FILE *file, const char *tag, int64_t start_ns, int64_t length_ns,
+                              const struct ls_hist *hist, struct ls_diag *diag)
+{
+    enum ls_err rc = LS_ENOMEM;
+    struct ls_buf plain;
+    struct ls_buf line;
+
+    if (tag != NULL && !tag_is_fine(tag))
+        return ls_fail(diag, LS_EINVAL, "\"%.40s\" is not a histogram log tag", tag);
+    if (start_ns < 0 || length_ns < 0)
+        return ls_fail(diag, LS_ERANGE, "an interval of a histogram log cannot be negative");
+    ls_buf_init(&plain, PLAIN_MAX);
+    ls_buf_init(&line, LINE_MAX_BYTES);
+    if (tag != NULL && tag[0] != '\0')
+        ls_buf_addf(&line, "Tag=%s,", tag);
+    put_decimal(&line, start_ns, 9);
+    ls_buf_adds(&line, ",");
+    put_decimal(&line, length_ns, 9);
+    ls_buf_adds(&line, ",");
+    put_decimal(&line, ls_hist_max(hist), 6);
+    ls_buf_adds(&line, ",");
+    put_plain(&plain, hist);
+    if (!plain.ok || !put_payload(&line, &plain))
+        goto out;
+    ls_buf_adds(&line, "\n");
+    if (!line.ok)
+        goto out;
+    rc = flush(&line, file) ? LS_OK : LS_EIO;
+out:
+    if (rc == LS_ENOMEM)
+        (void)out_of_memory(diag);
+    else if (rc != LS_OK)
+        (void)write_failed(diag);
+    ls_buf_fini(&line);
+    ls_buf_fini(&plain);
+    return rc;
+}
+
+/* ---- reading */
+
+static enum ls_err refuse(struct ls_diag *diag, const char *why)
+{
+    return ls_fail(diag, LS_EPROTO, "not a histogram log of ours: %s", why);
+}
+
+/* The next line without its end; LS_EAGAIN at the end of the file. */
+static enum ls_err take_line(FILE *file, struct ls_buf *line, struct ls_diag *diag)
+{
+    unsigned char byte;
+    int c;
+
+    ls_buf_reset(line);
+    while ((c = getc(file)) != EOF && c != '\n') {
+        byte = (unsigned char)c;
+        if (line->len >= line->max)
+            return refuse(diag, "a line is too long");
+        ls_buf_add(line, &byte, 1);
+        if (!line->ok)
+            return out_of_memory(diag);
+    }
+    if (ferror(file))
+        return ls_fail(diag, LS_EIO, "cannot read the histogram log: %s", strerror(errno));
+    if (c == EOF && line->len == 0)
+        return LS_EAGAIN;
+    if (line->len > 0 && line->data[line->len - 1] == '\r')
+        line->data[--line->len] = '\0';
+    return LS_OK;
+}
+
+/* Digits, maybe with up to places decimals, then a comma; moves behind it. */
+static bool take_decimal(struct ls_bytes *in, unsigned places, int64_t *out)
+{
+    int64_t x = 0;
+    size_t i = 0;
+    unsigned decimals = 0;
+    bool point = false;
+
+    for (; i < in->len && in->data[i] != ','; i++) {
+        unsigned char c = in->data[i];
+
+        if (c == '.' && !point && i > 0) {
+            point = true;
+            continue;
+        }
+        if (c < '0' || c > '9' || x > (INT64_MAX - 9) / 10 || (point && decimals == places))
+            return false;
+        x = x * 10 + (c - '0');
+        decimals += point;
+    }
+    if (i == 0 || i == in->len)
+        return false;
+    for (; decimals < places; decimals++) {
+        if (x > INT64_MAX / 10)
+            return false;
+        x *= 10;
+    }
+    in->data += i + 1;
+    in->len -= i + 1;
+    *out = x;
+    return true;
+}
+
+static enum ls_err check_head(const unsigned char *plain, size_t len, struct ls_diag *diag)
+{
+    if (len < HEAD_BYTES || get_be(plain, 4) != COOKIE)
+        return refuse(diag, "the payload is not in the V2 encoding");
+    if (get_be(plain + 4, 4) != len - HEAD_BYTES)
+        return refuse(diag, "the payload has another length than it says");
+    if (get_be(plain + 8, 4) != 0 || get_be(plain + 12, 4) != DIGITS ||
+        get_be(plain + 16, 8) != LOWEST || get_be(plain + 24, 8) != (uint64_t)LS_HIST_MAX_NS)
+        return refuse(diag, "it has another range or precision");
+    return LS_OK;
+}
+
+/* Fills the counters of hist, which is empty; *out_last is the highest bucket that is not. */
+static enum ls_err take_counts(struct ls_bytes in, struct ls_hist *hist, uint32_t *out_first,
+                               uint32_t *out_last, struct ls_diag *diag)
+{
+    uint32_t at = 0;
+
+    while (in.len > 0) {
+        int64_t word;
+
+        if (!take_word(&in, &word))
+            return refuse(diag, "a counter is cut off");
+        if (word < 0) {
+            if (word < -(int64_t)(LS_HIST_LEN - at))
+                return refuse(diag, "it has more buckets than there are");
+            at += (uint32_t)-word;
+            continue;
+        }
+        if (at == LS_HIST_LEN)
+            return refuse(diag, "it has more buckets than there are");
+        if ((uint64_t)word > (uint64_t)INT64_MAX - hist->count)
+            return refuse(diag, "its counters overflow");
+        if (word > 0) {
+            if (hist->count == 0)
+                *out_first = at;
+            *out_last = at;
+        }
+        hist->counts[at++] = (uint64_t)word;
+        hist->count += (uint64_t)word;
+    }
+    return LS_OK;
+}
+
+static enum ls_err fill(struct ls_hist *hist, struct ls_bytes counters, int64_t max_ns,
+                        struct ls_diag *diag)
+{
+    uint32_t first = 0;
+    uint32_t last = 0;
+    enum ls_err rc = take_counts(counters, hist, &first, &last, diag);
+
+    if (rc == LS_OK && (hist->count == 0 ? max_ns != 0 : ls_hist_index(max_ns) != last))
+        rc = refuse(diag, "the maximum is not in the last bucket");
+    if (rc != LS_OK) {
+        (void)memset(hist->counts, 0, sizeof(hist->counts));
+        hist->count = 0;
+    } else if (hist->count > 0) {
+        hist->max_ns = max_ns;
+        hist->min_ns = ls_hist_lowest_at(first);
+        hist->clipped = max_ns > LS_HIST_MAX_NS ? hist->counts[last] : 0;
+    }
+    return rc;
+}
+
+static enum ls_err inflate_into(struct ls_hist *hist, struct ls_bytes deflated, int64_t max_ns,
+                                struct ls_diag *diag)
+{
+    uLongf len = PLAIN_MAX;
+    unsigned char *plain = malloc(len);
+    enum ls_err rc = LS_ENOMEM;
+    int z = Z_MEM_ERROR;
+
+    if (plain != NULL)
+        z = uncompress(plain, &len, deflated.data, deflated.len);
+    if (z == Z_MEM_ERROR) {
+        (void)out_of_memory(diag);
+        goto out;
+    }
+    rc = z == Z_OK ? check_head(plain, len, diag) : refuse(diag, "the payload is damaged");
+    if (rc == LS_OK)
+        rc = fill(hist, (struct ls_bytes){ plain + HEAD_BYTES, len - HEAD_BYTES }, max_ns, diag);
+out:
+    free(plain);
+    return rc;
+}
+
+static enum ls_err take_payload(struct ls_hist *hist, struct ls_bytes text, int64_t max_ns,
+                                struct ls_diag *diag)
+{
+    struct ls_bytes deflated;
+    struct ls_buf outer;
+    enum ls_err rc;
+
+    ls_buf_init(&outer, OUTER_BYTES + DEFLATED_MAX);
+    rc = ls_base64_decode(&outer, text);
+    if (rc != LS_OK) {
+        rc = rc == LS_EINVAL ? refuse(diag, "the payload is not base64") : out_of_memory(diag);
+        goto out;
+    }
+    if (outer.len < OUTER_BYTES || get_be(outer.data, 4) != COOKIE_DEFLATED) {
+        rc = refuse(diag, "the payload is not in the compressed V2 encoding");
+        goto out;
+    }
+    deflated = (struct ls_bytes){ outer.data + OUTER_BYTES, get_be(outer.data + 4, 4) };
+    if (deflated.len > outer.len - OUTER_BYTES) /* less is fine: some writers leave a tail */
+        rc = refuse(diag, "the payload is cut off");
+    else
+        rc = inflate_into(hist, deflated, max_ns, diag);
+out:
+    ls_buf_fini(&outer);
+    return rc;
+}
+
+/* Moves behind "Tag=...,"; false if the line has another tag than the one that is wanted. */
+static bool take_tag(struct ls_bytes *in, const char *wanted)
+{
+    static const char prefix[] = "Tag=";
+    const size_t prefix_len = sizeof(prefix) - 1;
+    const unsigned char *comma;
+    size_t len;
+
+    if (in->len < prefix_len || memcmp(in->data, prefix, prefix_len) != 0)
+        return wanted == NULL || wanted[0] == '\0';
+    in->data += prefix_len;
+    in->len -= prefix_len;
+    comma = memchr(in->data, ',', in->len);
+    len = comma == NULL ? in->len : (size_t)(comma - in->data);
+    if (wanted != NULL && (strlen(wanted) != len || memcmp(in->data, wanted, len) != 0))
+        return false;
+    len += comma != NULL;
+    in->data += len;
+    in->len -= len;
+    return true;
+}
+
+enum ls_err ls_hist_log_read(FILE *file, const char *tag, struct ls_hist *hist,
+                             int64_t *out_start_ns, int64_t *out_length_ns, struct ls_diag *diag)
+{
+    struct ls_bytes in;
+    struct ls_buf line;
+    int64_t start_ns;
+    int64_t length_ns;
+    int64_t max_ns;
+    enum ls_err rc;
+
+    ls_hist_reset(hist);
+    ls_buf_init(&line, LINE_MAX_BYTES);
+    do {
+        rc = take_line(file, &line, diag);
+        in = (struct ls_bytes){ line.data, line.len };
+    } while (rc == LS_OK &&
+             (in.len == 0 || in.data[0] == '#' || in.data[0] == '"' || !take_tag(&in, tag)));
+    if (rc != LS_OK)
+        goto out;
+    if (!take_decimal(&in, 9, &start_ns) || !take_decimal(&in, 9, &length_ns) ||
+        !take_decimal(&in, 6, &max_ns))
+        rc = refuse(diag, "a line does not begin with start, length and maximum");
+    else
+        rc = take_payload(hist, in, max_ns, diag);
+    if (rc == LS_OK) {
+        *out_start_ns = start_ns;
+        *out_length_ns = length_ns;
+    }
+out:
+    ls_buf_fini(&line);
+    return rc;
+}
