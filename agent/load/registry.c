@@ -4,7 +4,12 @@
 
 #include "agent/load/link.h"
 
-static const struct agent_driver *const drivers[] = { NULL };
+extern const struct agent_driver agent_driver_http1;
+
+static const struct agent_driver *const drivers[] = {
+    &agent_driver_http1,
+    NULL,
+};
 static const struct agent_link_class *const links[] = { NULL };
 
 const struct agent_driver *agent_driver_at(unsigned i)

@@ -24,6 +24,7 @@ struct load_request {
     struct ls_bytes bytes;  /* complete: request line, headers, body */
     const char *label;      /* "GET /hello", for messages */
     bool no_body;           /* the answer has none whatever it says (HEAD) */
+    bool closes;            /* says "Connection: close": its answer is the connection's last */
     uint16_t expect_status; /* 0: any of 200 to 399 */
     bool expect_body_given;
     struct ls_bytes expect_body;

@@ -1,0 +1,382 @@
+/* agent/load/drivers/http1.c - HTTP/1.1 with keep-alive and pipelining; answers come in the order
+ * of the requests. Requests are sent as they were prepared; every answer is parsed and compared. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/load/driver.h"
+#include "agent/load/http1_parse.h"
+
+#define PIPELINE_MAX 4096u
+
+struct op {
+    uint32_t op;
+    uint32_t request; /* index into the workload's requests */
+};
+
+struct http1_conn {
+    struct agent_driver_env env;
+    struct ls_bytes out; /* what is left of the request that is being sent */
+
+    /* Operations without an answer: count of them from first on, the last unsent of which have not
+     * begun to be sent. The answer to one may be complete before the request is (out). */
+    struct op *ring; /* &one, or owned; NULL: closed */
+    struct op one;
+    uint32_t cap;
+    uint32_t first;
+    uint32_t count;
+    uint32_t unsent;
+
+    bool over;        /* takes and gives nothing more; eof() reports what is left */
+    bool closing;     /* a request that says "Connection: close" was submitted */
+    bool begun;       /* the parser is in a response */
+    bool unsolicited; /* ... that nobody asked for */
+    bool differs;     /* the body is not the expected one from mismatch_at on */
+    uint64_t body_bytes;
+    uint64_t mismatch_at;
+    struct http1_parser parser;
+};
+
+static const struct load_request *request_of(const struct http1_conn *c, const struct op *op)
+{
+    return &c->env.workload->requests[op->request];
+}
+
+static enum ls_err check_request(const struct load_request *request, struct ls_diag *diag)
+{
+    if (request->bytes.len == 0)
+        return ls_fail(diag, LS_EINVAL, "%s: the request has no bytes", request->label);
+    if (request->expect_status != 0 &&
+        (request->expect_status < 200 || request->expect_status > 999))
+        return ls_fail(diag, LS_ERANGE,
+                       "%s: status %u cannot be expected: an answer is complete with 200 to 999",
+                       request->label, request->expect_status);
+    if (request->no_body && request->expect_body_given && request->expect_body.len > 0)
+        return ls_fail(diag, LS_EINVAL, "%s: an answer to HEAD has no body: expect none",
+                       request->label);
+    return LS_OK;
+}
+
+static enum ls_err http1_check(const struct load_workload *workload, struct ls_diag *diag)
+{
+    if (workload->request_count == 0)
+        return ls_fail(diag, LS_EINVAL, "http1 needs at least one request");
+    if (workload->pipeline < 1 || workload->pipeline > PIPELINE_MAX)
+        return ls_fail(diag, LS_ERANGE, "pipeline %" PRIu32 " is outside 1 to %u",
+                       workload->pipeline, PIPELINE_MAX);
+    for (uint32_t i = 0; i < workload->request_count; i++) {
+        enum ls_err rc = check_request(&workload->requests[i], diag);
+
+        if (rc != LS_OK)
+            return rc;
+    }
+    return LS_OK;
+}
+
+static enum ls_err http1_open(void *conn, const struct agent_driver_env *env,
+                              uint32_t *out_max_in_flight)
+{
+    struct http1_conn *c = conn;
+
+    c->env = *env;
+    c->cap = env->workload->pipeline;
+    c->ring = c->cap == 1 ? &c->one : calloc(c->cap, sizeof(*c->ring));
+    if (c->ring == NULL)
+        return LS_ENOMEM;
+    *out_max_in_flight = c->cap;
+    return LS_OK;
+}
+
+static void http1_close(void *conn)
+{
+    struct http1_conn *c = conn;
+
+    if (c->ring != &c->one)
+        free(c->ring);
+    c->ring = NULL;
+    c->over = true;
+    c->count = 0;
+    c->unsent = 0;
+}
+
+static struct op *ring_at(struct http1_conn *c, uint32_t i)
+{
+    uint32_t at = c->first + i; /* both are below PIPELINE_MAX */
+
+    return &c->ring[at < c->cap ? at : at - c->cap];
+}
+
+static enum ls_err http1_submit(void *conn, uint32_t op, uint32_t request)
+{
+    struct http1_conn *c = conn;
+    struct op *slot;
+
+    if (c->over || c->unsolicited)
+        return LS_ESTATE;
+    if (c->count == c->cap || c->closing)
+        return LS_EAGAIN;
+    if (request >= c->env.workload->request_count)
+        request %= c->env.workload->request_count;
+    slot = ring_at(c, c->count);
+    slot->op = op;
+    slot->request = request;
+    c->closing = request_of(c, slot)->closes;
+    c->count++;
+    c->unsent++;
+    return LS_OK;
+}
+
+static size_t http1_drain(void *conn, uint8_t *out, size_t cap, uint32_t *out_ops)
+{
+    struct http1_conn *c = conn;
+    size_t len = 0;
+
+    if (c->over || c->unsolicited)
+        return 0;
+    while (len < cap && (c->out.len > 0 || c->unsent > 0)) {
+        size_t n = cap - len;
+
+        if (c->out.len == 0) {
+            c->out = request_of(c, ring_at(c, c->count - c->unsent))->bytes;
+            c->unsent--;
+            if (out_ops != NULL)
+                (*out_ops)++;
+        }
+        if (n > c->out.len)
+            n = c->out.len;
+        memcpy(out + len, c->out.data, n);
+        c->out.data += n;
+        c->out.len -= n;
+        len += n;
+    }
+    return len;
+}
+
+/* --- Answers --- */
+
+static void answer_begin(struct http1_conn *c)
+{
+    c->begun = true;
+    c->body_bytes = 0;
+    c->mismatch_at = 0;
+    c->differs = false;
+    http1_begin(&c->parser, request_of(c, ring_at(c, 0))->no_body ? HTTP1_TO_HEAD : 0);
+}
+
+static void compare_body(struct http1_conn *c, struct ls_bytes body)
+{
+    const struct load_request *request = request_of(c, ring_at(c, 0));
+    uint64_t at = c->body_bytes;
+    size_t n;
+
+    c->body_bytes += body.len;
+    if (!request->expect_body_given || c->differs)
+        return;
+    /* Nothing differed so far, so at is within the expected body. */
+    n = request->expect_body.len - (size_t)at;
+    if (n > body.len)
+        n = body.len;
+    if (n > 0 && memcmp(request->expect_body.data + at, body.data, n) != 0) {
+        size_t same = 0;
+
+        while (request->expect_body.data[at + same] == body.data[same])
+            same++;
+        c->differs = true;
+        c->mismatch_at = at + same;
+    } else if (n < body.len) {
+        c->differs = true;
+        c->mismatch_at = at + n;
+    }
+}
+
+/* What is wrong with an answer that was framed well: status first, then body. */
+static struct agent_reply judge(const struct http1_conn *c, const struct load_request *request)
+{
+    struct agent_reply reply = {
+        .outcome = LOAD_OK, .status = c->parser.status, .body_bytes = c->body_bytes, .why = ""
+    };
+
+    if (request->expect_status != 0 ? reply.status != request->expect_status
+                                    : reply.status < 200 || reply.status > 399) {
+        reply.outcome = LOAD_BAD_STATUS;
+        reply.why = request->expect_status != 0 ? "status is not the expected one"
+                                                : "status is not within 200 to 399";
+    } else if (c->differs) {
+        reply.outcome = LOAD_BAD_BODY;
+        reply.mismatch_at = c->mismatch_at;
+        reply.why = c->mismatch_at == request->expect_body.len ? "body is longer than expected"
+                                                               : "body differs";
+    } else if (request->expect_body_given && c->body_bytes < request->expect_body.len) {
+        reply.outcome = LOAD_BAD_BODY;
+        reply.mismatch_at = c->body_bytes;
+        reply.why = "body is shorter than expected";
+    }
+    return reply;
+}
+
+/* Ends the oldest operation. The state is consistent before done(), which may call back. */
+static void finish(struct http1_conn *c, const struct agent_reply *reply)
+{
+    uint32_t op = ring_at(c, 0)->op;
+
+    c->first = c->first + 1 < c->cap ? c->first + 1 : 0;
+    c->count--;
+    if (c->unsent > c->count)
+        c->unsent = c->count;
+    c->begun = false;
+    c->env.done(c->env.ctx, op, reply);
+}
+
+/* 0 unless all three digits were read. */
+static uint16_t status_read(const struct http1_conn *c)
+{
+    return c->parser.status >= 100 ? c->parser.status : 0;
+}
+
+/* The oldest operation's answer is complete. */
+static enum ls_err answer_done(struct http1_conn *c)
+{
+    const struct load_request *request = request_of(c, ring_at(c, 0));
+    struct agent_reply reply = judge(c, request);
+
+    c->over = !c->parser.keep_alive || request->closes;
+    finish(c, &reply);
+    return c->over ? LS_ECLOSED : LS_OK; /* over, too, if done() closed */
+}
+
+static enum ls_err answer_bad(struct http1_conn *c)
+{
+    struct agent_reply reply = { .outcome = LOAD_BAD_FRAMING,
+                                 .status = status_read(c),
+                                 .body_bytes = c->body_bytes,
+                                 .why = c->parser.why };
+
+    c->over = true;
+    finish(c, &reply);
+    return LS_EPROTO;
+}
+
+/* Up to the end of the oldest operation's answer, or of in. */
+static enum ls_err answer(struct http1_conn *c, struct ls_bytes *in)
+{
+    struct ls_bytes body;
+
+    if (!c->begun)
+        answer_begin(c);
+    for (;;) {
+        switch (http1_parse(&c->parser, in, &body)) {
+        case HTTP1_MORE:
+            return LS_OK;
+        case HTTP1_INTERIM:
+        case HTTP1_HEAD:
+            break;
+        case HTTP1_BODY:
+            compare_body(c, body);
+            break;
+        case HTTP1_DONE:
+            return answer_done(c);
+        case HTTP1_BAD:
+            return answer_bad(c);
+        }
+    }
+}
+
+/* Nobody asked. A 408 is how some servers hang up on an idle connection; all else is a breach. The
+ * head is read to its end, as a status line may come in pieces. */
+static enum ls_err unsolicited(struct http1_conn *c, struct ls_bytes *in)
+{
+    struct ls_bytes body;
+    enum http1_step step;
+
+    if (!c->unsolicited)
+        http1_begin(&c->parser, 0);
+    c->unsolicited = true;
+    step = http1_parse(&c->parser, in, &body);
+    if (step == HTTP1_MORE)
+        return LS_OK;
+    c->over = true;
+    return step == HTTP1_HEAD && c->parser.status == 408 ? LS_ECLOSED : LS_EPROTO;
+}
+
+static enum ls_err http1_feed(void *conn, struct ls_bytes in)
+{
+    struct http1_conn *c = conn;
+    /* These bytes can only answer what was asked before they came, whatever done() adds. */
+    uint32_t asked = c->count - c->unsent;
+
+    if (c->over)
+        return LS_ECLOSED;
+    while (in.len > 0) {
+        enum ls_err rc;
+
+        if (asked == 0)
+            return unsolicited(c, &in);
+        rc = answer(c, &in);
+        if (rc != LS_OK)
+            return rc;
+        if (!c->begun)
+            asked--;
+    }
+    return LS_OK;
+}
+
+static const char *why_ended(enum load_outcome how)
+{
+    switch (how) {
+    case LOAD_TIMEOUT:
+        return "no complete answer in time";
+    case LOAD_RESET:
+        return "reset by the peer";
+    case LOAD_CLOSED_EARLY:
+        return "closed without an answer";
+    case LOAD_TLS_ERROR:
+        return "TLS failed";
+    default:
+        return "given up";
+    }
+}
+
+static void http1_eof(void *conn, enum load_outcome how)
+{
+    struct http1_conn *c = conn;
+
+    c->over = true;
+    if (c->begun) {
+        struct agent_reply reply = { .outcome = how,
+                                     .status = status_read(c),
+                                     .body_bytes = c->body_bytes,
+                                     .why = why_ended(how) };
+
+        /* Only an orderly end can complete a body that lasts until close. */
+        if (how == LOAD_CLOSED_EARLY) {
+            enum http1_step step = http1_end(&c->parser);
+
+            if (step == HTTP1_DONE)
+                reply = judge(c, request_of(c, ring_at(c, 0)));
+            else if (step == HTTP1_BAD)
+                reply.outcome = LOAD_BAD_FRAMING;
+            if (step != HTTP1_DONE)
+                reply.why = c->parser.why;
+        }
+        finish(c, &reply);
+    }
+    while (c->count > 0) {
+        struct agent_reply reply = { .outcome = how, .why = why_ended(how) };
+
+        finish(c, &reply);
+    }
+}
+
+extern const struct agent_driver agent_driver_http1;
+
+const struct agent_driver agent_driver_http1 = {
+    .name = "http1",
+    .conn_size = sizeof(struct http1_conn),
+    .check = http1_check,
+    .open = http1_open,
+    .submit = http1_submit,
+    .feed = http1_feed,
+    .drain = http1_drain,
+    .eof = http1_eof,
+    .close = http1_close,
+};
