@@ -7,10 +7,16 @@
  *
  * Everything here belongs to one libev thread, the one that runs the loop handed to create(); nng's
  * own threads only queue completions and wake that loop. Callbacks run on the loop's thread and may
- * call any function here, including close().
+ * call any function here, including close() and destroy(). The loop must outlive dialer and
+ * listener. nng's threads take no signals, and its descriptors are not inherited by exec; after a
+ * bare fork() the child must not call anything here.
  *
- * An agent dials, the coordinator listens. URLs: ipc:///path (a private folder, mode 0700).
+ * An agent dials, the coordinator listens. URLs: ipc:///path, whose folder must be this user's with
+ * mode 0700 on the listening side, and tcp://ADDRESS:PORT with a literal loopback address.
  * tls+tcp:// follows; the session does not change for it.
+ *
+ * Strings must be UTF-8 without NUL (common/utf8.h cleans foreign ones) and enums in range: what
+ * the other end would refuse is refused by report() and command(), for it would come back for ever.
  */
 #ifndef LS_COMMON_TRANSPORT_H
 #define LS_COMMON_TRANSPORT_H
@@ -45,14 +51,17 @@ void ls_envelope_free(Ls__Envelope *envelope); /* NULL is fine */
 struct ls_dialer;
 
 struct ls_dialer_env {
-    /* WELCOME arrived: reports may flow. resumed: the coordinator knew this process before. */
+    /* WELCOME arrived: reports may flow. resumed: it is not the first one. */
     void (*up)(void *ctx, bool resumed);
-    void (*down)(void *ctx, const char *why); /* dials again by itself, with back-off and jitter */
+    /* After up(). Dials again by itself, with back-off (50 ms to 2 s) and jitter. */
+    void (*down)(void *ctx, const char *why);
     /* A command, exactly once, in order. Valid during the call. */
     void (*command)(void *ctx, const Ls__Envelope *command);
-    /* Every report sent so far is stored by the coordinator. */
+    /* Every report so far is stored by the coordinator. May be NULL. */
     void (*flushed)(void *ctx);
-    void (*refused)(void *ctx, const char *code, const char *text); /* does not dial again */
+    /* Does not dial again. Codes of our own: version, foreign_run, lost_state, superseded,
+     * protocol, refused; others are the coordinator's. */
+    void (*refused)(void *ctx, const char *code, const char *text);
     void *ctx;
 };
 
@@ -68,13 +77,17 @@ enum ls_err ls_dialer_create(void *ev_loop, const struct ls_dialer_options *opti
 void ls_dialer_destroy(struct ls_dialer *dialer); /* NULL is fine */
 
 /* Numbers the report, keeps it until acknowledged, sends it when it can. The body is copied
- * (packed). LS_EAGAIN: the ring of unacknowledged reports is full; merge into the next one, never
- * drop. */
+ * (packed); version, run id and sequence are filled in on the way. LS_EAGAIN: the ring of
+ * unacknowledged reports is full; merge into the next one, never drop. LS_EINVAL: not a report, or
+ * one that the coordinator would refuse. LS_ERANGE: larger than a frame. LS_ESTATE: refused before.
+ */
 enum ls_err ls_dialer_report(struct ls_dialer *dialer, Ls__Envelope *report,
                              struct ls_diag *diag) LS_NODISCARD;
 uint32_t ls_dialer_room(const struct ls_dialer *dialer); /* reports that still fit */
 bool ls_dialer_is_up(const struct ls_dialer *dialer);
 uint64_t ls_dialer_unacked(const struct ls_dialer *dialer);
+/* Why there is no session at the moment; "" if there is one. */
+const char *ls_dialer_trouble(const struct ls_dialer *dialer);
 
 /* ---- coordinator side -------------------------------------------------------------------------
  */
@@ -85,14 +98,20 @@ struct ls_peer; /* one agent, whatever connection it has at the moment; alive un
 
 struct ls_listener_env {
     /* A HELLO of a new agent process. LS_OK: it may stay, *out_ctx is handed to the other
-     * callbacks. Otherwise diag is sent as REFUSE and the connection is closed. */
+     * callbacks. Otherwise diag's text is sent as REFUSE, peer is freed and the connection closed;
+     * a text that begins with "some_code: " gives that code, any other "refused". A process that
+     * takes the name of an older one (another boot id) is another peer: if it may stay, the older
+     * peer goes down for good and its unsent commands are forgotten. */
     enum ls_err (*enrol)(void *ctx, struct ls_peer *peer, const Ls__Hello *hello, void **out_ctx,
                          struct ls_diag *diag);
     void (*up)(void *ctx, void *peer_ctx); /* after enrol, and after each reconnect */
+    /* Before the next up(), if a newer connection takes the place of one. */
     void (*down)(void *ctx, void *peer_ctx, const char *why);
     /* A report, exactly once, in order. LS_OK: it is stored, and is acknowledged now. Otherwise the
      * connection is closed without an acknowledgement, so that it comes again. */
     enum ls_err (*report)(void *ctx, void *peer_ctx, const Ls__Envelope *report);
+    /* Every command so far has been taken by the agent. May be NULL. */
+    void (*taken)(void *ctx, void *peer_ctx);
     /* A clock exchange: all four instants, this side's clock for sent and received. */
     void (*clock)(void *ctx, void *peer_ctx, int64_t sent_ns, int64_t peer_received_ns,
                   int64_t peer_replied_ns, int64_t received_ns);
@@ -103,15 +122,24 @@ enum ls_err ls_listener_create(void *ev_loop, const char *url, const char *run_i
                                const struct ls_listener_env *env, struct ls_listener **out,
                                struct ls_diag *diag) LS_NODISCARD;
 void ls_listener_destroy(struct ls_listener *listener); /* NULL is fine */
+const char *ls_listener_url(
+    const struct ls_listener *listener); /* port 0 replaced by the bound one */
 
-/* Numbers the command, keeps it until acknowledged, sends it when it can. */
+/* Within enrol(), by a coordinator that took over a run: reports up to seq are stored already. */
+void ls_peer_set_stored(struct ls_peer *peer, uint64_t seq);
+
+/* Numbers the command, keeps it until acknowledged, sends it when it can. LS_EINVAL, LS_ERANGE as
+ * for reports. LS_EAGAIN: 65536 commands or 256 MiB wait for this agent; taken() says when to go
+ * on. LS_ESTATE: a newer process has taken this one's place. */
 enum ls_err ls_peer_command(struct ls_peer *peer, Ls__Envelope *command,
                             struct ls_diag *diag) LS_NODISCARD;
-/* One clock exchange; the answer comes by env->clock. LS_EAGAIN: not connected. */
+/* One clock exchange; the answer comes by env->clock. LS_EAGAIN: not connected, or 16 are under
+ * way. What a broken connection takes along is not answered. */
 enum ls_err ls_peer_probe_clock(struct ls_peer *peer) LS_NODISCARD;
 void ls_peer_close(struct ls_peer *peer,
                    const char *why); /* the connection; the agent may return */
 bool ls_peer_is_up(const struct ls_peer *peer);
+uint64_t ls_peer_unacked(const struct ls_peer *peer); /* commands that it has not taken yet */
 
 /* Before main() returns, after every dialer and listener is destroyed: ends nng's threads. */
 void ls_transport_fini(void);

@@ -1,0 +1,317 @@
+/* common/transport_conn.c - one connection: a stream, its two buffers, and the frames in them.
+ *
+ * A connection has one operation for each direction; it is freed when both are back and no frame of
+ * it is being handled. Buffers are small while little is going on: thousands of agents stay
+ * connected.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/transport_nng.h"
+
+#define CONN_IDLE_BYTES 4096u /* of each buffer while little is going on */
+#define CONN_READ_BYTES LS_BATCH_BYTES
+
+/* ---- life ---- */
+
+void ls_conn_free(struct ls_conn *conn)
+{
+    struct ls_hub *hub = conn->hub;
+
+    ls_op_fini(&conn->receive);
+    ls_op_fini(&conn->send);
+    nng_stream_free(conn->stream);
+    if (conn->next != NULL)
+        conn->next->prev = conn->prev;
+    if (conn->prev != NULL)
+        conn->prev->next = conn->next;
+    else
+        hub->conns = conn->next;
+    free(conn->in);
+    free(conn->out);
+    free(conn);
+}
+
+void ls_conn_release(struct ls_conn *conn)
+{
+    if (conn->closing && !conn->hub->dying && conn->pins == 0 && !conn->receive.busy &&
+        !conn->send.busy)
+        ls_conn_free(conn);
+}
+
+void ls_conn_close(struct ls_conn *conn, const char *why)
+{
+    if (conn->closing)
+        return;
+    conn->closing = true;
+    nng_stream_close(conn->stream);
+    conn->pins++;
+    if (!conn->lingering)
+        conn->hub->ops->closed(conn->hub->owner, conn, why);
+    conn->pins--;
+    ls_conn_release(conn);
+}
+
+static bool resize(unsigned char **data, size_t *cap, size_t want)
+{
+    unsigned char *bigger = realloc(*data, want);
+
+    if (bigger == NULL)
+        return false;
+    *data = bigger;
+    *cap = want;
+    return true;
+}
+
+static void receive_more(struct ls_conn *conn)
+{
+    nng_iov iov = { .iov_buf = conn->in + conn->in_len, .iov_len = conn->in_cap - conn->in_len };
+
+    (void)nng_aio_set_iov(conn->receive.aio, 1, &iov); /* fails on more than eight pieces only */
+    conn->receive.busy = true;
+    nng_stream_recv(conn->stream, conn->receive.aio);
+}
+
+static struct ls_conn *conn_new(struct ls_hub *hub, nng_stream *stream, int64_t now_ns)
+{
+    struct ls_conn *conn = calloc(1, sizeof(*conn));
+
+    if (conn == NULL) {
+        nng_stream_free(stream);
+        return NULL;
+    }
+    conn->hub = hub;
+    conn->stream = stream;
+    conn->since_ns = conn->heard_ns = conn->spoke_ns = now_ns;
+    conn->next = hub->conns;
+    if (hub->conns != NULL)
+        hub->conns->prev = conn;
+    hub->conns = conn;
+    if (ls_op_init(&conn->receive, hub, conn, LS_OP_RECEIVE) != 0 ||
+        ls_op_init(&conn->send, hub, conn, LS_OP_SEND) != 0 ||
+        !resize(&conn->in, &conn->in_cap, CONN_IDLE_BYTES)) {
+        ls_conn_free(conn);
+        return NULL;
+    }
+    return conn;
+}
+
+void ls_conn_open(struct ls_hub *hub, nng_stream *stream, int64_t now_ns)
+{
+    struct ls_conn *conn = conn_new(hub, stream, now_ns);
+
+    if (conn == NULL) {
+        if (hub->dialer != NULL)
+            hub->ops->dial_failed(hub->owner, "out of memory");
+        return;
+    }
+    conn->pins++;
+    hub->ops->opened(hub->owner, conn);
+    if (!conn->closing) {
+        receive_more(conn);
+        ls_conn_kick(conn);
+    }
+    conn->pins--;
+    ls_conn_release(conn);
+}
+
+/* ---- sending ---- */
+
+static void send_more(struct ls_conn *conn)
+{
+    nng_iov iov = { .iov_buf = conn->out + conn->out_sent,
+                    .iov_len = conn->out_len - conn->out_sent };
+
+    (void)nng_aio_set_iov(conn->send.aio, 1, &iov); /* fails on more than eight pieces only */
+    conn->send.busy = true;
+    conn->spoke_ns = ls_clock_mono_ns();
+    nng_stream_send(conn->stream, conn->send.aio);
+}
+
+void ls_conn_kick(struct ls_conn *conn)
+{
+    struct ls_hub *hub = conn->hub;
+
+    if (conn->closing || conn->starved || conn->send.busy || conn->handling)
+        return;
+    if (conn->out_sent == conn->out_len) {
+        conn->out_sent = conn->out_len = 0;
+        if (!conn->lingering)
+            hub->ops->fill(hub->owner, conn);
+        if (conn->starved)
+            return;
+    }
+    if (conn->out_len > conn->out_sent) {
+        send_more(conn);
+    } else if (conn->out_cap > CONN_IDLE_BYTES) {
+        free(conn->out);
+        conn->out = NULL;
+        conn->out_cap = 0;
+    }
+}
+
+/* Room for a frame of len bytes, its head written; NULL: no memory. */
+static unsigned char *put_frame(struct ls_conn *conn, size_t len)
+{
+    size_t need = conn->out_len + LS_FRAME_HEAD + len;
+    size_t twice = conn->out_cap * 2 > CONN_IDLE_BYTES ? conn->out_cap * 2 : CONN_IDLE_BYTES;
+    unsigned char *at;
+
+    if (conn->starved)
+        return NULL;
+    if (need > conn->out_cap && !resize(&conn->out, &conn->out_cap, need > twice ? need : twice)) {
+        conn->starved = true;
+        return NULL;
+    }
+    at = conn->out + conn->out_len;
+    for (unsigned i = 0; i < LS_FRAME_HEAD; i++)
+        at[i] = (unsigned char)(len >> (8 * i));
+    conn->out_len = need;
+    return at + LS_FRAME_HEAD;
+}
+
+void ls_conn_put(struct ls_conn *conn, Ls__Envelope *envelope)
+{
+    unsigned char *at;
+
+    envelope->version = LS_WIRE_VERSION;
+    at = put_frame(conn, ls__envelope__get_packed_size(envelope));
+    if (at != NULL)
+        (void)ls__envelope__pack(envelope, at);
+}
+
+void ls_conn_put_packed(struct ls_conn *conn, char *run_id, uint64_t seq,
+                        const struct ls_packed *packed)
+{
+    Ls__Envelope head = LS__ENVELOPE__INIT;
+    unsigned char *at;
+
+    head.version = LS_WIRE_VERSION;
+    head.run_id = run_id;
+    head.seq = seq;
+    at = put_frame(conn, ls__envelope__get_packed_size(&head) + packed->len);
+    if (at != NULL)
+        memcpy(at + ls__envelope__pack(&head, at), packed->data, packed->len);
+}
+
+size_t ls_conn_pending(const struct ls_conn *conn)
+{
+    return conn->out_len - conn->out_sent;
+}
+
+void ls_conn_on_sent(struct ls_conn *conn, int result)
+{
+    if (conn->closing)
+        return;
+    if (result != 0) {
+        ls_conn_close(conn, nng_strerror(result));
+        return;
+    }
+    conn->out_sent += nng_aio_count(conn->send.aio);
+    ls_conn_kick(conn);
+}
+
+/* ---- receiving ---- */
+
+/* Handles the frames that are complete; returns how many bytes the next one needs in all. */
+static size_t split(struct ls_conn *conn)
+{
+    struct ls_hub *hub = conn->hub;
+    struct ls_diag diag = { 0 };
+    size_t done = 0;
+    size_t need = 0;
+
+    while (!conn->closing && !conn->lingering) {
+        struct ls_bytes left = { conn->in + done, conn->in_len - done };
+        struct ls_bytes envelope;
+        enum ls_err rc = ls_frame_next(left, hub->ops->frame_max, &envelope, &need, &diag);
+
+        if (rc == LS_EAGAIN)
+            break;
+        if (rc != LS_OK) {
+            ls_conn_close(conn, diag.text);
+            break;
+        }
+        hub->ops->frame(hub->owner, conn, envelope, conn->receive.done_ns);
+        done += need;
+    }
+    if (conn->lingering)
+        done = conn->in_len;
+    conn->in_len -= done;
+    memmove(conn->in, conn->in + done, conn->in_len);
+    return need;
+}
+
+/* The buffer grows as bytes come in, never on a mere announcement, and shrinks when few do. */
+static bool fit_buffer(struct ls_conn *conn, size_t read_bytes, bool was_full, size_t need)
+{
+    size_t cap = conn->in_cap;
+
+    if (conn->in_len == cap)
+        cap = cap * 2 < need ? cap * 2 : need;
+    else if (was_full && cap < CONN_READ_BYTES)
+        cap *= 2;
+    else if (conn->in_len == 0 && cap > CONN_IDLE_BYTES && read_bytes < cap / 4)
+        cap = CONN_IDLE_BYTES;
+    return cap == conn->in_cap || resize(&conn->in, &conn->in_cap, cap);
+}
+
+void ls_conn_on_received(struct ls_conn *conn, int result)
+{
+    size_t count = nng_aio_count(conn->receive.aio);
+    bool was_full;
+    size_t need;
+
+    if (conn->closing)
+        return;
+    if (result != 0 || count == 0) {
+        ls_conn_close(conn, result == 0 || result == NNG_ECONNSHUT
+                                ? "the peer closed the connection"
+                                : nng_strerror(result));
+        return;
+    }
+    conn->heard_ns = conn->receive.done_ns;
+    conn->in_len += count;
+    was_full = conn->in_len == conn->in_cap;
+    conn->handling = true;
+    need = split(conn);
+    conn->handling = false;
+    if (!conn->closing && !fit_buffer(conn, count, was_full, need))
+        ls_conn_close(conn, "out of memory");
+    if (conn->closing)
+        return;
+    receive_more(conn);
+    ls_conn_kick(conn);
+}
+
+void ls_conn_linger(struct ls_conn *conn)
+{
+    conn->lingering = true;
+    conn->since_ns = ls_clock_mono_ns();
+}
+
+void ls_conn_set_user(struct ls_conn *conn, void *user)
+{
+    conn->user = user;
+}
+
+void *ls_conn_user(const struct ls_conn *conn)
+{
+    return conn->user;
+}
+
+void ls_conn_set_up(struct ls_conn *conn)
+{
+    conn->up = true;
+}
+
+bool ls_conn_ping_due(const struct ls_conn *conn)
+{
+    return conn->up && ls_clock_mono_ns() - conn->spoke_ns >= conn->hub->pace.heartbeat_ns;
+}
+
+bool ls_conn_is_closing(const struct ls_conn *conn)
+{
+    return conn->closing;
+}

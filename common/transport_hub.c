@@ -1,0 +1,488 @@
+/* common/transport_hub.c - nng's streams meet the libev loop.
+ *
+ * nng completes an operation on one of its own threads. That thread stamps the operation, appends
+ * it to the hub's queue and wakes the loop; every decision is taken in the loop's thread.
+ *
+ * What nng 1.5.2 leaves to us: a TCP error under TLS may leave a receive hanging for ever, its
+ * timeout too, so a sweep asks each tcp stream for its peer's address, which fails once the
+ * connection is gone, and closes what has been silent. accept is armed again after every error.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/transport_nng.h"
+
+#define DIAL_TIMEOUT_MS 5000
+#define STALL_TICKS     2 /* a sweep this many periods late means that we stood still */
+
+#define PACE_DEFAULT                                                      \
+    {                                                                     \
+        .tick_ns = 200 * LS_NS_PER_MS, .heartbeat_ns = LS_HEARTBEAT_NS,   \
+        .silence_ns = LS_SILENCE_NS, .greeting_ns = LS_HELLO_DEADLINE_NS, \
+        .linger_ns = LS_NS_PER_S, .backoff_min_ns = 50 * LS_NS_PER_MS,    \
+        .backoff_max_ns = 2 * LS_NS_PER_S,                                \
+    }
+const struct ls_pace ls_pace_default = PACE_DEFAULT;
+static struct ls_pace next_pace = PACE_DEFAULT;
+static bool nng_runs; /* its threads do */
+
+void ls_transport_set_pace(const struct ls_pace *pace)
+{
+    next_pace = pace != NULL ? *pace : ls_pace_default;
+}
+
+/* ---- operations ---- */
+
+/* On a thread of nng's. */
+static void completed(void *arg)
+{
+    struct ls_op *op = arg;
+    struct ls_hub *hub = op->hub;
+    int64_t now_ns = ls_clock_mono_ns();
+    bool first;
+
+    (void)pthread_mutex_lock(&hub->mutex);
+    first = hub->queue == NULL;
+    op->done_ns = now_ns;
+    op->queued = true;
+    op->next = NULL;
+    *hub->queue_end = op;
+    hub->queue_end = &op->next;
+    (void)pthread_mutex_unlock(&hub->mutex);
+    if (first)
+        ev_async_send(hub->loop, &hub->wake);
+}
+
+int ls_op_init(struct ls_op *op, struct ls_hub *hub, struct ls_conn *conn, enum ls_op_kind kind)
+{
+    *op = (struct ls_op){ .hub = hub, .conn = conn, .kind = kind };
+    return nng_aio_alloc(&op->aio, completed, op);
+}
+
+void ls_op_fini(struct ls_op *op)
+{
+    if (op->aio == NULL)
+        return;
+    nng_aio_stop(op->aio);
+    nng_aio_free(op->aio);
+    op->aio = NULL;
+}
+
+/* ---- opening ---- */
+
+static void open_next(struct ls_hub *hub)
+{
+    hub->open.busy = true;
+    if (hub->dialer != NULL)
+        nng_stream_dialer_dial(hub->dialer, hub->open.aio);
+    else
+        nng_stream_listener_accept(hub->listener, hub->open.aio);
+}
+
+static void on_opened(struct ls_hub *hub, int result, int64_t now_ns)
+{
+    if (result == 0)
+        ls_conn_open(hub, nng_aio_get_output(hub->open.aio, 0), now_ns);
+    else if (hub->dialer != NULL)
+        hub->ops->dial_failed(hub->owner, nng_strerror(result));
+    if (hub->dying || hub->dialer != NULL)
+        return;
+    if (result == 0)
+        open_next(hub);
+    else
+        hub->accept_paused = true; /* out of descriptors, most likely: not in a tight loop */
+}
+
+void ls_hub_dial(struct ls_hub *hub)
+{
+    if (!hub->open.busy)
+        open_next(hub);
+}
+
+/* ---- the loop ---- */
+
+static void handle(struct ls_hub *hub, struct ls_op *op)
+{
+    struct ls_conn *conn = op->conn;
+    int result = nng_aio_result(op->aio);
+
+    op->queued = false;
+    op->busy = false;
+    if (op->kind == LS_OP_OPEN) {
+        on_opened(hub, result, op->done_ns);
+        return;
+    }
+    conn->pins++;
+    if (op->kind == LS_OP_RECEIVE)
+        ls_conn_on_received(conn, result);
+    else
+        ls_conn_on_sent(conn, result);
+    conn->pins--;
+    ls_conn_release(conn);
+}
+
+static void handle_all(struct ls_hub *hub)
+{
+    struct ls_op *op;
+
+    (void)pthread_mutex_lock(&hub->mutex);
+    op = hub->queue;
+    hub->queue = NULL;
+    hub->queue_end = &hub->queue;
+    (void)pthread_mutex_unlock(&hub->mutex);
+    while (op != NULL && !hub->dying) {
+        struct ls_op *next = op->next;
+
+        handle(hub, op);
+        op = next;
+    }
+}
+
+static void on_wake(struct ev_loop *loop, ev_async *w, int events)
+{
+    struct ls_hub *hub = w->data;
+
+    (void)loop;
+    (void)events;
+    ls_hub_enter(hub);
+    handle_all(hub);
+    ls_hub_leave(hub);
+}
+
+static bool is_gone(const struct ls_conn *conn)
+{
+    nng_sockaddr address;
+
+    return conn->hub->tcp && nng_stream_get_addr(conn->stream, NNG_OPT_REMADDR, &address) != 0;
+}
+
+/* Why the sweep closes conn; NULL: it does not. */
+static const char *sweep_reason(const struct ls_conn *conn, int64_t now_ns)
+{
+    const struct ls_pace *pace = &conn->hub->pace;
+
+    if (conn->starved)
+        return "out of memory";
+    if (is_gone(conn))
+        return "the connection is gone";
+    if (conn->lingering)
+        return now_ns - conn->since_ns >= pace->linger_ns ? "refused" : NULL;
+    if (!conn->up)
+        return now_ns - conn->since_ns >= pace->greeting_ns ? "no greeting in time" : NULL;
+    return now_ns - conn->heard_ns >= pace->silence_ns ? "no sign of life" : NULL;
+}
+
+/* A callback may close any connection, also the next one: conn is pinned until next is read. */
+static void sweep(struct ls_hub *hub, int64_t now_ns)
+{
+    for (struct ls_conn *conn = hub->conns, *next; conn != NULL && !hub->dying; conn = next) {
+        const char *why = conn->closing ? NULL : sweep_reason(conn, now_ns);
+
+        conn->pins++;
+        if (why != NULL)
+            ls_conn_close(conn, why);
+        else if (ls_conn_ping_due(conn))
+            ls_conn_kick(conn);
+        next = conn->next;
+        conn->pins--;
+        ls_conn_release(conn);
+    }
+}
+
+static void on_tick(struct ev_loop *loop, ev_timer *w, int events)
+{
+    struct ls_hub *hub = w->data;
+    int64_t now_ns = ls_clock_mono_ns();
+    int64_t late_ns = now_ns - hub->swept_ns - hub->pace.tick_ns;
+
+    (void)loop;
+    (void)events;
+    hub->swept_ns = now_ns;
+    ls_hub_enter(hub);
+    handle_all(hub);
+    /* We stood still (stopped, or a long callback): the peers' silence meanwhile is our own. */
+    if (late_ns > STALL_TICKS * hub->pace.tick_ns)
+        for (struct ls_conn *conn = hub->conns; conn != NULL; conn = conn->next) {
+            conn->heard_ns += late_ns;
+            conn->since_ns += late_ns;
+        }
+    sweep(hub, now_ns);
+    if (!hub->dying && hub->accept_paused) {
+        hub->accept_paused = false;
+        open_next(hub);
+    }
+    ls_hub_leave(hub);
+}
+
+static void on_alarm(struct ev_loop *loop, ev_timer *w, int events)
+{
+    struct ls_hub *hub = w->data;
+
+    (void)loop;
+    (void)events;
+    ls_hub_enter(hub);
+    hub->ops->alarm(hub->owner);
+    ls_hub_leave(hub);
+}
+
+void ls_hub_set_alarm(struct ls_hub *hub, int64_t delay_ns)
+{
+    ev_timer_stop(hub->loop, &hub->alarm);
+    ev_timer_set(&hub->alarm, (double)delay_ns / (double)LS_NS_PER_S, 0.0);
+    ev_timer_start(hub->loop, &hub->alarm);
+}
+
+/* ---- life ---- */
+
+static enum ls_err nng_failure(struct ls_diag *diag, const char *url, int rv)
+{
+    return ls_fail(diag, rv == NNG_ENOMEM ? LS_ENOMEM : LS_EIO, "%s: %s", url, nng_strerror(rv));
+}
+
+static enum ls_err hub_new(void *ev_loop, const struct ls_address *address,
+                           const struct ls_hub_ops *ops, void *owner, struct ls_hub **out,
+                           struct ls_diag *diag)
+{
+    struct ls_hub *hub = calloc(1, sizeof(*hub));
+    const char *url = address->url;
+    int rv;
+
+    if (hub == NULL || (hub->url = strdup(url)) == NULL) {
+        free(hub);
+        return ls_fail(diag, LS_ENOMEM, "%s: out of memory", url);
+    }
+    hub->ops = ops;
+    hub->owner = owner;
+    hub->pace = next_pace;
+    hub->tcp = address->path == NULL;
+    hub->loop = ev_loop;
+    hub->queue_end = &hub->queue;
+    hub->swept_ns = ls_clock_mono_ns();
+    nng_runs = true;
+    rv = ls_op_init(&hub->open, hub, NULL, LS_OP_OPEN);
+    if (rv != 0) {
+        free(hub->url);
+        free(hub);
+        return nng_failure(diag, url, rv);
+    }
+    (void)pthread_mutex_init(&hub->mutex, NULL); /* without attributes it does not fail on Linux */
+    ev_async_init(&hub->wake, on_wake);
+    ev_timer_init(&hub->tick, on_tick, 0.0, (double)hub->pace.tick_ns / (double)LS_NS_PER_S);
+    ev_timer_init(&hub->alarm, on_alarm, 0.0, 0.0);
+    hub->wake.data = hub->tick.data = hub->alarm.data = hub;
+    *out = hub;
+    return LS_OK;
+}
+
+static void hub_start(struct ls_hub *hub)
+{
+    ev_async_start(hub->loop, &hub->wake);
+    ev_timer_again(hub->loop, &hub->tick);
+}
+
+/* The file may have been replaced by another coordinator's since. */
+static void remove_socket(struct ls_hub *hub)
+{
+    struct stat st;
+
+    if (hub->path != NULL && lstat(hub->path, &st) == 0 && st.st_dev == hub->path_dev &&
+        st.st_ino == hub->path_ino)
+        (void)unlink(hub->path); /* in a private folder that goes away: nothing to do about it */
+    free(hub->path);
+}
+
+static void hub_discard(struct ls_hub *hub)
+{
+    if (hub == NULL)
+        return;
+    while (hub->conns != NULL)
+        ls_conn_free(hub->conns);
+    if (hub->dialer != NULL)
+        nng_stream_dialer_close(hub->dialer);
+    if (hub->listener != NULL)
+        nng_stream_listener_close(hub->listener);
+    nng_aio_stop(hub->open.aio);
+    if (hub->open.queued && nng_aio_result(hub->open.aio) == 0)
+        nng_stream_free(nng_aio_get_output(hub->open.aio, 0)); /* came too late to be handled */
+    ls_op_fini(&hub->open);
+    if (hub->dialer != NULL)
+        nng_stream_dialer_free(hub->dialer);
+    if (hub->listener != NULL)
+        nng_stream_listener_free(hub->listener);
+    remove_socket(hub);
+    (void)pthread_mutex_destroy(&hub->mutex);
+    free(hub->url);
+    free(hub);
+}
+
+static void hub_free(struct ls_hub *hub)
+{
+    const struct ls_hub_ops *ops = hub->ops;
+    void *owner = hub->owner;
+
+    hub_discard(hub);
+    ops->freed(owner);
+}
+
+void ls_hub_enter(struct ls_hub *hub)
+{
+    hub->depth++;
+}
+
+void ls_hub_leave(struct ls_hub *hub)
+{
+    if (--hub->depth == 0 && hub->dying)
+        hub_free(hub);
+}
+
+const char *ls_hub_url(const struct ls_hub *hub)
+{
+    return hub->url;
+}
+
+const struct ls_pace *ls_hub_pace(const struct ls_hub *hub)
+{
+    return &hub->pace;
+}
+
+void ls_hub_destroy(struct ls_hub *hub)
+{
+    if (hub->dying)
+        return;
+    hub->dying = true;
+    ev_async_stop(hub->loop, &hub->wake);
+    ev_timer_stop(hub->loop, &hub->tick);
+    ev_timer_stop(hub->loop, &hub->alarm);
+    for (struct ls_conn *conn = hub->conns; conn != NULL; conn = conn->next) {
+        conn->closing = true;
+        nng_stream_close(conn->stream);
+    }
+    if (hub->depth == 0)
+        hub_free(hub);
+}
+
+/* nng's threads inherit the signal mask of the first call into it: with all signals blocked they
+ * leave them to the loop's thread. */
+static void block_signals(sigset_t *out_before)
+{
+    sigset_t all;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, out_before); /* fails for a wrong "how" only */
+}
+
+enum ls_err ls_hub_dialer(void *ev_loop, const char *url, const struct ls_hub_ops *ops, void *owner,
+                          struct ls_hub **out, struct ls_diag *diag)
+{
+    struct ls_hub *hub = NULL;
+    struct ls_address address;
+    sigset_t before;
+    enum ls_err rc = ls_address_check(url, &address, diag);
+    int rv;
+
+    if (rc != LS_OK)
+        return rc;
+    block_signals(&before);
+    rc = hub_new(ev_loop, &address, ops, owner, &hub, diag);
+    if (rc == LS_OK) {
+        rv = nng_stream_dialer_alloc(&hub->dialer, url);
+        if (rv != 0)
+            rc = nng_failure(diag, url, rv);
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc != LS_OK) {
+        hub_discard(hub);
+        return rc;
+    }
+    nng_aio_set_timeout(hub->open.aio, DIAL_TIMEOUT_MS);
+    hub_start(hub);
+    *out = hub;
+    return LS_OK;
+}
+
+/* "tcp://127.0.0.1:0" becomes what was bound. */
+static enum ls_err learn_port(struct ls_hub *hub, struct ls_diag *diag)
+{
+    size_t host_len = (size_t)(strrchr(hub->url, ':') - hub->url);
+    char *url;
+    int port;
+    int rv = nng_stream_listener_get_int(hub->listener, NNG_OPT_TCP_BOUND_PORT, &port);
+
+    if (rv != 0)
+        return nng_failure(diag, hub->url, rv);
+    if (asprintf(&url, "%.*s:%d", (int)host_len, hub->url, port) < 0)
+        return ls_fail(diag, LS_ENOMEM, "%s: out of memory", hub->url);
+    free(hub->url);
+    hub->url = url;
+    return LS_OK;
+}
+
+static enum ls_err own_socket(struct ls_hub *hub, const char *path, struct ls_diag *diag)
+{
+    struct stat st;
+
+    hub->path = strdup(path);
+    if (hub->path == NULL)
+        return ls_fail(diag, LS_ENOMEM, "%s: out of memory", path);
+    if (lstat(path, &st) != 0)
+        return ls_fail(diag, LS_EIO, "%s: %s", path, strerror(errno));
+    hub->path_dev = st.st_dev;
+    hub->path_ino = st.st_ino;
+    return LS_OK;
+}
+
+static enum ls_err listen_on(struct ls_hub *hub, const struct ls_address *address,
+                             struct ls_diag *diag)
+{
+    enum ls_err rc = ls_address_prepare(address, diag);
+    int rv;
+
+    if (rc != LS_OK)
+        return rc;
+    rv = nng_stream_listener_alloc(&hub->listener, address->url);
+    if (rv == 0 && address->path != NULL)
+        rv = nng_stream_listener_set_int(hub->listener, NNG_OPT_IPC_PERMISSIONS, 0600);
+    if (rv == 0)
+        rv = nng_stream_listener_listen(hub->listener);
+    if (rv != 0)
+        return nng_failure(diag, address->url, rv);
+    return address->path != NULL ? own_socket(hub, address->path, diag) : learn_port(hub, diag);
+}
+
+enum ls_err ls_hub_listener(void *ev_loop, const char *url, const struct ls_hub_ops *ops,
+                            void *owner, struct ls_hub **out, struct ls_diag *diag)
+{
+    struct ls_hub *hub = NULL;
+    struct ls_address address;
+    sigset_t before;
+    enum ls_err rc = ls_address_check(url, &address, diag);
+
+    if (rc != LS_OK)
+        return rc;
+    block_signals(&before);
+    rc = hub_new(ev_loop, &address, ops, owner, &hub, diag);
+    if (rc == LS_OK)
+        rc = listen_on(hub, &address, diag);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc != LS_OK) {
+        hub_discard(hub);
+        return rc;
+    }
+    hub_start(hub);
+    open_next(hub);
+    *out = hub;
+    return LS_OK;
+}
+
+void ls_transport_fini(void)
+{
+    if (nng_runs)
+        nng_fini();
+    nng_runs = false;
+}

@@ -1,0 +1,92 @@
+/* common/transport_nng.h - where nng and libev are known: transport_hub.c and transport_conn.c
+ * include this, and it alone includes nng.h. */
+#ifndef LS_COMMON_TRANSPORT_NNG_H
+#define LS_COMMON_TRANSPORT_NNG_H
+
+#include <ev.h>
+#include <nng/nng.h>
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "common/transport_impl.h"
+
+enum ls_op_kind { LS_OP_OPEN, LS_OP_RECEIVE, LS_OP_SEND };
+
+struct ls_op {
+    struct ls_op *next;
+    struct ls_hub *hub;
+    struct ls_conn *conn; /* NULL: LS_OP_OPEN */
+    nng_aio *aio;         /* owned */
+    enum ls_op_kind kind;
+    bool queued; /* completed, not yet handled */
+    bool busy;   /* started, not yet handled; the loop's thread only */
+    int64_t done_ns;
+};
+
+struct ls_conn {
+    struct ls_conn *next;
+    struct ls_conn *prev;
+    struct ls_hub *hub;
+    nng_stream *stream; /* owned */
+    void *user;
+    struct ls_op receive;
+    struct ls_op send;
+    unsigned pins; /* calls that still need it */
+    bool handling; /* frames: one write afterwards takes all that they cause */
+    bool closing;
+    bool lingering;
+    bool up;
+    bool starved;     /* an allocation failed: closed by the sweep */
+    int64_t since_ns; /* opened, or began to linger */
+    int64_t heard_ns;
+    int64_t spoke_ns;
+    unsigned char *in; /* owned; lent to receive while that is busy */
+    size_t in_len;
+    size_t in_cap;
+    unsigned char *out; /* owned; lent to send while that is busy */
+    size_t out_len;
+    size_t out_sent;
+    size_t out_cap;
+};
+
+struct ls_hub {
+    const struct ls_hub_ops *ops;
+    void *owner;
+    struct ls_pace pace;
+    struct ev_loop *loop;
+    ev_async wake;
+    ev_timer tick;
+    ev_timer alarm;
+    pthread_mutex_t mutex; /* guards the queue */
+    struct ls_op *queue;
+    struct ls_op **queue_end;
+    nng_stream_dialer *dialer;     /* owned; one of the two */
+    nng_stream_listener *listener; /* owned */
+    struct ls_op open;
+    bool accept_paused; /* until the next sweep */
+    bool tcp;
+    bool dying;
+    unsigned depth; /* of calls that may end in callbacks */
+    int64_t swept_ns;
+    struct ls_conn *conns;
+    char *url;  /* owned */
+    char *path; /* owned; the socket file that is ours to remove, or NULL */
+    dev_t path_dev;
+    ino_t path_ino;
+};
+
+/* ---- transport_hub.c */
+int ls_op_init(struct ls_op *op, struct ls_hub *hub, struct ls_conn *conn, enum ls_op_kind kind);
+/* Waits for the callback to have run: nothing refers to op afterwards. */
+void ls_op_fini(struct ls_op *op);
+
+/* ---- transport_conn.c */
+/* Owns stream. */
+void ls_conn_open(struct ls_hub *hub, nng_stream *stream, int64_t now_ns);
+void ls_conn_on_received(struct ls_conn *conn, int result);
+void ls_conn_on_sent(struct ls_conn *conn, int result);
+/* Ends one use of conn, which may be the last. */
+void ls_conn_release(struct ls_conn *conn);
+void ls_conn_free(struct ls_conn *conn); /* waits for its operations; only when nobody is in it */
+
+#endif

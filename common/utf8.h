@@ -1,0 +1,17 @@
+/* common/utf8.h - text that comes from outside: what may go into a message, a report, a terminal.
+ */
+#ifndef LS_COMMON_UTF8_H
+#define LS_COMMON_UTF8_H
+
+#include <stdbool.h>
+
+#include "common/attr.h"
+
+/* Well-formed UTF-8 (no overlong forms, surrogates or values past U+10FFFF) without NUL. */
+bool ls_utf8_is_text(struct ls_bytes bytes);
+
+/* Puts '?' in the place of every byte that is not part of well-formed UTF-8, and of NULs. In place;
+ * for what programs wrote (logs, version lines) before it goes into a message. */
+void ls_utf8_clean(char *text, size_t len);
+
+#endif
