@@ -32,10 +32,10 @@ struct coord_ratio {
     double ratio;     /* of the medians, a over b */
     double low, high; /* percentile bootstrap, 95 %; n <= 2 on either side: the extremes */
     bool is_range;
-    bool differs; /* the interval leaves 1 out, and both sides have at least 2 values */
+    bool differs; /* the interval leaves 1 out; never claimed when is_range */
 };
 
-/* LS_EINVAL if b's median is 0 or a side is empty; values >= 0. */
+/* LS_EINVAL if a side is empty, a value of a is negative, one of b not above 0. LS_ENOMEM. */
 enum ls_err coord_stats_ratio(const double *a, size_t na, const double *b, size_t nb, uint64_t seed,
                               uint64_t stream, struct coord_ratio *out) LS_NODISCARD;
 

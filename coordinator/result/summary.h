@@ -4,8 +4,8 @@
 #define LS_COORDINATOR_RESULT_SUMMARY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
-#include "common/units.h"
 #include "coordinator/result/stats.h"
 #include "proto/result.pb-c.h"
 
@@ -13,18 +13,33 @@ enum coord_unit { COORD_UNIT_NONE, COORD_UNIT_PER_S, COORD_UNIT_NS, COORD_UNIT_B
 
 struct coord_metric {
     const char *name;  /* as in Summary.metric: "throughput_per_s" */
-    const char *title; /* as in reports: "requests/s" */
-    const char *more;  /* "more requests/s": what a ratio above 1 means */
-    const char *less;  /* "fewer requests/s" */
+    const char *title; /* as a column of a report: "requests/s" */
+    const char *more;  /* what a ratio above 1 says: "more requests/s" */
+    const char *less;
     enum coord_unit unit;
     bool higher_is_better;
-    /* False: this trial does not have it. */
+    /* Ranked in standings? Not what is the same for all by the plan, and not a single sample. */
+    bool ranked_closed;
+    bool ranked_open;
+    /* Where it is: a percentile (offsets of the Latency in Trial and of the field in it), or what a
+     * function says. */
+    size_t series;
+    size_t field;
     bool (*get)(const Ls__Trial *trial, double *out);
 };
 
 /* The i-th metric, NULL past the last; by name, NULL if there is none. */
 const struct coord_metric *coord_metric_at(unsigned i);
 const struct coord_metric *coord_metric_find(const char *name);
+/* False: this trial did not measure it. In a closed loop the response time is the service time, and
+ * only the latter is there. */
+bool coord_metric_get(const struct coord_metric *metric, const Ls__Trial *trial, double *out);
+
+/* The latency that a trial is judged by: its response time in an open loop, its service time in a
+ * closed one. NULL: none was measured. */
+const Ls__Latency *coord_trial_latency(const Ls__Trial *trial);
+/* Offered at a rate, whatever the server does. */
+bool coord_trial_is_open(const Ls__Trial *trial);
 
 /* Replaces result->summary and result->standings from result->trials and result->seed. Call it
  * after each trial, before the result is written. LS_ENOMEM; both are then empty. */
@@ -37,8 +52,17 @@ bool coord_trial_counts(const Ls__Trial *trial);
  * Values that are equal all over place nobody: all 0. */
 void coord_places(const double *values, unsigned n, bool higher_is_better, unsigned *out_places);
 
+/* The row of result->summary, NULL if there is none. */
+const Ls__Summary *coord_summary_find(const Ls__Result *result, const char *workload,
+                                      const char *target, const char *metric);
+
+/* Different targets, or workloads, of the trials in order of their first appearance. Returns their
+ * number; *out_names (caller frees the array, not the names) is NULL for none, or out of memory. */
+size_t coord_result_targets(const Ls__Result *result, const char ***out_names);
+size_t coord_result_workloads(const Ls__Result *result, const char ***out_names);
+
 /* a's median over b's, for the same workload and metric. LS_EINVAL: one of them has no trial that
- * counts, or b's median is 0. */
+ * counts, or a value of b is not above 0. LS_ENOMEM. */
 enum ls_err coord_summary_ratio(const Ls__Result *result, const char *workload, const char *a,
                                 const char *b, const struct coord_metric *metric,
                                 struct coord_ratio *out) LS_NODISCARD;

@@ -29,6 +29,7 @@
 #define COORD_LIMIT_TREND             0.10 /* last third against the first */
 #define COORD_LIMIT_TREND_P           0.05 /* of the Mann-Kendall test, two-sided */
 #define COORD_LIMIT_TREND_INTERVALS   5
+#define COORD_LIMIT_TREND_MOST        512 /* more are put together before they are ranked */
 #define COORD_LIMIT_WINDOW_NS         INT64_C(1000000000)
 #define COORD_LIMIT_EDGE              0.02 /* of the window: how far off the server's samples may be */
 #define COORD_MAX_START_SKEW_NS       INT64_C(5000000) /* unless the plan says otherwise */
@@ -46,21 +47,15 @@ struct coord_verdict_input {
 };
 
 /* Adds a reason for everything it finds and sets trial->verdict to the worst of all reasons,
- * including those that were there before. LS_ENOMEM; the verdict is then invalid. */
-enum ls_err coord_verdict_judge(Ls__Trial *trial,
-                                const struct coord_verdict_input *input) LS_NODISCARD;
+ * including those that were there before. A trial that was not measured to its end is invalid. */
+void coord_verdict_judge(Ls__Trial *trial, const struct coord_verdict_input *input);
 
 /* One more reason; never makes a verdict better. For what only the caller knows: agent_lost,
  * target failures, an interruption. code is short and stable, text one sentence with its figures.
- * Out of memory: the verdict still counts. */
+ * Out of memory: the text may be lost, the verdict is not. */
 void coord_verdict_add(Ls__Trial *trial, const char *code, Ls__Verdict verdict, const char *fmt,
                        ...) LS_PRINTF(4, 5);
 
 const char *coord_verdict_name(Ls__Verdict verdict); /* "valid" */
-
-/* Two-sided p of the Mann-Kendall test for a monotonic trend: exact up to 30 values, then the
- * normal approximation with continuity correction. 1 for fewer than 3 values. Ties count as
- * neither. */
-double coord_trend_p(const double *values, uint32_t n);
 
 #endif

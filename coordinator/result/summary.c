@@ -1,0 +1,478 @@
+#include "coordinator/result/summary.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coordinator/result/message.h"
+#include "coordinator/result/requests.h"
+
+#define RESPONSE offsetof(Ls__Trial, response_time)
+#define SERVICE  offsetof(Ls__Trial, service_time)
+
+static bool get_throughput(const Ls__Trial *trial, double *out)
+{
+    *out = trial->throughput_per_s;
+    return trial->requests != NULL;
+}
+
+static bool get_errors(const Ls__Trial *trial, double *out)
+{
+    *out = (double)coord_requests_errors(trial->requests);
+    return trial->requests != NULL;
+}
+
+static bool get_cpu(const Ls__Trial *trial, double *out)
+{
+    *out = trial->server != NULL ? trial->server->cpu_ns_per_request : 0;
+    return *out > 0;
+}
+
+static bool get_memory(const Ls__Trial *trial, double *out)
+{
+    *out = trial->server != NULL ? (double)trial->server->rss_peak_bytes : 0;
+    return *out > 0;
+}
+
+static const struct coord_metric metrics[] = {
+    { .name = "throughput_per_s",
+      .title = "requests/s",
+      .more = "more requests/s",
+      .less = "fewer requests/s",
+      .unit = COORD_UNIT_PER_S,
+      .higher_is_better = true,
+      .ranked_closed = true,
+      .get = get_throughput },
+    { .name = "response_time_p50_ns",
+      .title = "p50",
+      .more = "the p50 response time",
+      .unit = COORD_UNIT_NS,
+      .ranked_open = true,
+      .series = RESPONSE,
+      .field = offsetof(Ls__Latency, p50_ns) },
+    { .name = "response_time_p99_ns",
+      .title = "p99",
+      .more = "the p99 response time",
+      .unit = COORD_UNIT_NS,
+      .ranked_open = true,
+      .series = RESPONSE,
+      .field = offsetof(Ls__Latency, p99_ns) },
+    { .name = "response_time_p999_ns",
+      .title = "p99.9",
+      .more = "the p99.9 response time",
+      .unit = COORD_UNIT_NS,
+      .ranked_open = true,
+      .series = RESPONSE,
+      .field = offsetof(Ls__Latency, p999_ns) },
+    { .name = "response_time_max_ns",
+      .title = "max",
+      .more = "the longest response time",
+      .unit = COORD_UNIT_NS,
+      .series = RESPONSE,
+      .field = offsetof(Ls__Latency, max_ns) },
+    { .name = "service_time_p50_ns",
+      .title = "p50",
+      .more = "the p50 service time",
+      .unit = COORD_UNIT_NS,
+      .ranked_closed = true,
+      .series = SERVICE,
+      .field = offsetof(Ls__Latency, p50_ns) },
+    { .name = "service_time_p99_ns",
+      .title = "p99",
+      .more = "the p99 service time",
+      .unit = COORD_UNIT_NS,
+      .ranked_closed = true,
+      .series = SERVICE,
+      .field = offsetof(Ls__Latency, p99_ns) },
+    { .name = "service_time_p999_ns",
+      .title = "p99.9",
+      .more = "the p99.9 service time",
+      .unit = COORD_UNIT_NS,
+      .ranked_closed = true,
+      .series = SERVICE,
+      .field = offsetof(Ls__Latency, p999_ns) },
+    { .name = "service_time_max_ns",
+      .title = "max",
+      .more = "the longest service time",
+      .unit = COORD_UNIT_NS,
+      .series = SERVICE,
+      .field = offsetof(Ls__Latency, max_ns) },
+    { .name = "errors", .title = "errors", .more = "the errors", .get = get_errors },
+    { .name = "cpu_ns_per_request",
+      .title = "CPU/request",
+      .more = "more server CPU per request",
+      .less = "less server CPU per request",
+      .unit = COORD_UNIT_NS,
+      .ranked_closed = true,
+      .ranked_open = true,
+      .get = get_cpu },
+    { .name = "rss_peak_bytes",
+      .title = "memory",
+      .more = "more peak memory",
+      .less = "less peak memory",
+      .unit = COORD_UNIT_BYTES,
+      .ranked_closed = true,
+      .ranked_open = true,
+      .get = get_memory },
+};
+
+const struct coord_metric *coord_metric_at(unsigned i)
+{
+    return i < LS_ARRAY_LEN(metrics) ? &metrics[i] : NULL;
+}
+
+const struct coord_metric *coord_metric_find(const char *name)
+{
+    for (size_t i = 0; i < LS_ARRAY_LEN(metrics); i++) {
+        if (strcmp(metrics[i].name, name) == 0)
+            return &metrics[i];
+    }
+    return NULL;
+}
+
+bool coord_trial_is_open(const Ls__Trial *trial)
+{
+    return trial->offered_per_s > 0;
+}
+
+const Ls__Latency *coord_trial_latency(const Ls__Trial *trial)
+{
+    return coord_trial_is_open(trial) ? trial->response_time : trial->service_time;
+}
+
+static bool get_latency(const struct coord_metric *metric, const Ls__Trial *trial, double *out)
+{
+    const Ls__Latency *latency;
+    int64_t value;
+
+    if (metric->series == RESPONSE && !coord_trial_is_open(trial))
+        return false;
+    (void)memcpy(&latency, (const char *)trial + metric->series, sizeof(latency));
+    if (latency == NULL || latency->count == 0)
+        return false;
+    (void)memcpy(&value, (const char *)latency + metric->field, sizeof(value));
+    *out = (double)value;
+    return true;
+}
+
+bool coord_metric_get(const struct coord_metric *metric, const Ls__Trial *trial, double *out)
+{
+    return metric->get != NULL ? metric->get(trial, out) : get_latency(metric, trial, out);
+}
+
+bool coord_trial_counts(const Ls__Trial *trial)
+{
+    return strcmp(trial->status, "done") == 0 && trial->verdict != LS__VERDICT__VERDICT_INVALID;
+}
+
+/* ---- names ------------------------------------------------------------------------------------
+ */
+
+static size_t distinct(const Ls__Result *result, bool targets, const char ***out_names)
+{
+    const char **names = calloc(result->n_trials + 1, sizeof(*names));
+    size_t n = 0;
+
+    *out_names = names;
+    if (names == NULL)
+        return 0;
+    for (size_t i = 0; i < result->n_trials; i++) {
+        const char *name = targets ? result->trials[i]->target : result->trials[i]->workload;
+        size_t k = 0;
+
+        while (k < n && strcmp(names[k], name) != 0)
+            k++;
+        if (k == n)
+            names[n++] = name;
+    }
+    return n;
+}
+
+size_t coord_result_targets(const Ls__Result *result, const char ***out_names)
+{
+    return distinct(result, true, out_names);
+}
+
+size_t coord_result_workloads(const Ls__Result *result, const char ***out_names)
+{
+    return distinct(result, false, out_names);
+}
+
+/* ---- summary ----------------------------------------------------------------------------------
+ */
+
+static bool belongs(const Ls__Trial *trial, const char *workload, const char *target)
+{
+    return strcmp(trial->workload, workload) == 0 && strcmp(trial->target, target) == 0;
+}
+
+/* The values of all trials that count, into values (room for all trials). */
+static size_t collect(const Ls__Result *result, const char *workload, const char *target,
+                      const struct coord_metric *metric, double *values, uint32_t *out_left_out)
+{
+    uint32_t left_out = 0;
+    size_t n = 0;
+
+    for (size_t i = 0; i < result->n_trials; i++) {
+        const Ls__Trial *trial = result->trials[i];
+
+        if (!belongs(trial, workload, target))
+            continue;
+        if (coord_trial_counts(trial) && coord_metric_get(metric, trial, &values[n]))
+            n++;
+        else
+            left_out++;
+    }
+    if (out_left_out != NULL)
+        *out_left_out = left_out;
+    return n;
+}
+
+static void note_on(const struct coord_stats *stats, uint32_t left_out, char *out, size_t out_bytes)
+{
+    char left[64] = "", spread[64] = "";
+    const char *few = stats->n == 1   ? "one run: no interval; "
+                      : stats->n == 2 ? "two runs: the interval is their range; "
+                                      : "";
+    size_t len;
+
+    if (left_out > 0)
+        (void)snprintf(left, sizeof(left), "%u of %u trials left out; ", left_out,
+                       stats->n + left_out);
+    if (stats->noisy)
+        (void)snprintf(spread, sizeof(spread), "spread %.0f %% of the median; ",
+                       stats->spread * 100);
+    (void)snprintf(out, out_bytes, "%s%s%s", stats->n == 0 ? "" : few, spread, left);
+    len = strlen(out);
+    if (len >= 2)
+        out[len - 2] = '\0';
+}
+
+static enum ls_err add_row(Ls__Result *result, const char *workload, const char *target,
+                           const struct coord_metric *metric, double *values)
+{
+    struct coord_stats stats = { 0 };
+    uint32_t left_out;
+    size_t n = collect(result, workload, target, metric, values, &left_out);
+    char note[192];
+    Ls__Summary *row;
+    enum ls_err rc;
+
+    /* A target of which nothing counts is still named, once. */
+    if (n == 0 && metric != &metrics[0])
+        return LS_OK;
+    if (n > 0) {
+        rc = coord_stats_compute(values, n, result->seed,
+                                 coord_stats_stream(workload, target, metric->name), &stats);
+        if (rc != LS_OK)
+            return rc;
+    }
+    row = coord_message_append(&result->n_summary, &result->summary, &ls__summary__descriptor);
+    note_on(&stats, left_out, note, sizeof(note));
+    if (row == NULL || !coord_message_string(&row->target, target) ||
+        !coord_message_string(&row->workload, workload) ||
+        !coord_message_string(&row->metric, metric->name) ||
+        !coord_message_string(&row->note, note))
+        return LS_ENOMEM;
+    row->n = stats.n;
+    row->min = stats.min;
+    row->median = stats.median;
+    row->mean = stats.mean;
+    row->stdev = stats.stdev;
+    row->max = stats.max;
+    row->ci95_low = stats.ci_low;
+    row->ci95_high = stats.ci_high;
+    row->noisy = stats.noisy;
+    row->left_out = left_out;
+    return LS_OK;
+}
+
+static bool has_trial(const Ls__Result *result, const char *workload, const char *target)
+{
+    for (size_t i = 0; i < result->n_trials; i++) {
+        if (belongs(result->trials[i], workload, target))
+            return true;
+    }
+    return false;
+}
+
+static bool is_open(const Ls__Result *result, const char *workload)
+{
+    for (size_t i = 0; i < result->n_trials; i++) {
+        if (strcmp(result->trials[i]->workload, workload) == 0 &&
+            coord_trial_is_open(result->trials[i]))
+            return true;
+    }
+    return false;
+}
+
+const Ls__Summary *coord_summary_find(const Ls__Result *result, const char *workload,
+                                      const char *target, const char *metric)
+{
+    for (size_t i = 0; i < result->n_summary; i++) {
+        const Ls__Summary *row = result->summary[i];
+
+        if (strcmp(row->metric, metric) == 0 && strcmp(row->workload, workload) == 0 &&
+            strcmp(row->target, target) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+enum ls_err coord_summary_ratio(const Ls__Result *result, const char *workload, const char *a,
+                                const char *b, const struct coord_metric *metric,
+                                struct coord_ratio *out)
+{
+    double *values = calloc(2 * result->n_trials + 1, sizeof(*values));
+    size_t na, nb;
+    enum ls_err rc;
+
+    if (values == NULL)
+        return LS_ENOMEM;
+    na = collect(result, workload, a, metric, values, NULL);
+    nb = collect(result, workload, b, metric, values + na, NULL);
+    rc = coord_stats_ratio(
+        values, na, values + na, nb, result->seed,
+        coord_stats_stream(workload, a, b) ^ coord_stats_stream(metric->name, NULL, NULL), out);
+    free(values);
+    return rc;
+}
+
+/* ---- standings --------------------------------------------------------------------------------
+ */
+
+void coord_places(const double *values, unsigned n, bool higher_is_better, unsigned *out_places)
+{
+    bool all_equal = true;
+
+    for (unsigned i = 0; i < n; i++) {
+        out_places[i] = 1;
+        for (unsigned k = 0; k < n; k++) {
+            bool better = higher_is_better ? values[k] > values[i] : values[k] < values[i];
+
+            out_places[i] += better ? 1 : 0;
+            all_equal = all_equal && values[k] == values[i];
+        }
+    }
+    for (unsigned i = 0; all_equal && i < n; i++)
+        out_places[i] = 0;
+}
+
+static void count_places(const Ls__Result *result, const char *workload,
+                         const struct coord_metric *metric, double *values, unsigned *places)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < result->n_standings; i++) {
+        const Ls__Summary *row =
+            coord_summary_find(result, workload, result->standings[i]->target, metric->name);
+
+        if (row != NULL && row->n > 0)
+            values[n++] = row->median;
+    }
+    if (n < 2)
+        return; /* nobody to be better than */
+    coord_places(values, n, metric->higher_is_better, places);
+    n = 0;
+    for (size_t i = 0; i < result->n_standings; i++) {
+        Ls__Standing *standing = result->standings[i];
+        const Ls__Summary *row =
+            coord_summary_find(result, workload, standing->target, metric->name);
+
+        if (row == NULL || row->n == 0)
+            continue;
+        standing->metrics += places[n] > 0;
+        standing->firsts += places[n] == 1;
+        standing->seconds += places[n] == 2;
+        standing->thirds += places[n] == 3;
+        n++;
+    }
+}
+
+static int by_medals(const Ls__Standing *a, const Ls__Standing *b)
+{
+    if (a->firsts != b->firsts)
+        return a->firsts > b->firsts ? -1 : 1;
+    if (a->seconds != b->seconds)
+        return a->seconds > b->seconds ? -1 : 1;
+    if (a->thirds != b->thirds)
+        return a->thirds > b->thirds ? -1 : 1;
+    return 0;
+}
+
+/* Insertion sort: stable, so that equals stay in the plan's order. */
+static void sort_standings(Ls__Result *result)
+{
+    for (size_t i = 1; i < result->n_standings; i++) {
+        Ls__Standing *moved = result->standings[i];
+        size_t k = i;
+
+        for (; k > 0 && by_medals(result->standings[k - 1], moved) > 0; k--)
+            result->standings[k] = result->standings[k - 1];
+        result->standings[k] = moved;
+    }
+}
+
+static enum ls_err build_standings(Ls__Result *result, const char **workloads, size_t n_workloads,
+                                   const char **targets, size_t n_targets)
+{
+    double *values = calloc(n_targets + 1, sizeof(*values));
+    unsigned *places = calloc(n_targets + 1, sizeof(*places));
+    enum ls_err rc = LS_ENOMEM;
+
+    if (values == NULL || places == NULL)
+        goto out;
+    for (size_t t = 0; t < n_targets; t++) {
+        Ls__Standing *standing = coord_message_append(&result->n_standings, &result->standings,
+                                                      &ls__standing__descriptor);
+
+        if (standing == NULL || !coord_message_string(&standing->target, targets[t]))
+            goto out;
+    }
+    for (size_t w = 0; w < n_workloads; w++) {
+        bool open = is_open(result, workloads[w]);
+
+        for (size_t m = 0; m < LS_ARRAY_LEN(metrics); m++) {
+            if (open ? metrics[m].ranked_open : metrics[m].ranked_closed)
+                count_places(result, workloads[w], &metrics[m], values, places);
+        }
+    }
+    sort_standings(result);
+    rc = LS_OK;
+out:
+    free(places);
+    free(values);
+    return rc;
+}
+
+enum ls_err coord_summary_build(Ls__Result *result)
+{
+    const char **workloads = NULL, **targets = NULL;
+    size_t n_workloads = coord_result_workloads(result, &workloads);
+    size_t n_targets = coord_result_targets(result, &targets);
+    double *values = calloc(result->n_trials + 1, sizeof(*values));
+    enum ls_err rc = LS_OK;
+
+    coord_message_clear(&result->n_summary, &result->summary);
+    coord_message_clear(&result->n_standings, &result->standings);
+    if (workloads == NULL || targets == NULL || values == NULL)
+        rc = LS_ENOMEM;
+    for (size_t w = 0; rc == LS_OK && w < n_workloads; w++) {
+        for (size_t t = 0; rc == LS_OK && t < n_targets; t++) {
+            if (!has_trial(result, workloads[w], targets[t]))
+                continue;
+            for (size_t m = 0; rc == LS_OK && m < LS_ARRAY_LEN(metrics); m++)
+                rc = add_row(result, workloads[w], targets[t], &metrics[m], values);
+        }
+    }
+    if (rc == LS_OK && n_targets > 1)
+        rc = build_standings(result, workloads, n_workloads, targets, n_targets);
+    if (rc != LS_OK) {
+        coord_message_clear(&result->n_summary, &result->summary);
+        coord_message_clear(&result->n_standings, &result->standings);
+    }
+    free(values);
+    free(targets);
+    free(workloads);
+    return rc;
+}

@@ -1,0 +1,112 @@
+/* coordinator/run/merge_internal.h - shared by merge.c and merge_trial.c, by nobody else. */
+#ifndef LS_COORDINATOR_RUN_MERGE_INTERNAL_H
+#define LS_COORDINATOR_RUN_MERGE_INTERNAL_H
+
+#include "coordinator/result/store.h"
+#include "coordinator/run/merge.h"
+
+enum merge_series { MERGE_RESPONSE, MERGE_SERVICE, MERGE_LAG, MERGE_SERIES_COUNT };
+
+/* Three histograms; has: the series was reported, if only empty. */
+struct merge_hists {
+    struct ls_hist *of[MERGE_SERIES_COUNT]; /* owned */
+    bool has[MERGE_SERIES_COUNT];
+};
+
+/* What a client's intervals add up to. */
+struct merge_totals {
+    Ls__Requests warmup;
+    Ls__Requests measure;
+    uint64_t ok_in_window;
+    uint64_t bytes_in;
+    uint64_t bytes_out;
+    int64_t in_flight_ns;
+    uint32_t reports;
+    uint32_t merged;
+};
+
+/* One of the server's samples, on our clock. */
+struct merge_sample {
+    int64_t at_ns;
+    uint32_t edge;
+    Ls__Sample usage;
+    uint64_t rss_peak_bytes;
+    uint64_t listen_overflows;
+    uint64_t tcp_retransmits;
+    int64_t cpus_busy_ns;
+    int64_t cpus_steal_ns;
+};
+
+struct merge_agent {
+    char *name; /* owned */
+    Ls__Role role;
+    bool lost;
+    Ls__PhaseReport *ready; /* owned copies of what was reported, NULL until then */
+
+    /* client */
+    struct merge_hists hists;
+    struct merge_totals sums;
+    uint32_t next_index; /* the first interval that it has not delivered */
+    struct coord_store_hlog *log;
+    Ls__ClientReport *final;
+    struct coord_merge_clock final_clock;
+
+    /* server */
+    Ls__TargetUp *up;
+    Ls__ServerReport *down;
+    struct merge_sample *samples; /* owned */
+    uint32_t sample_count;
+};
+
+/* One interval of all clients in the making. */
+struct merge_slot {
+    struct merge_hists hists;
+    int64_t length_ns;
+    bool used;
+};
+
+/* What stays of an interval: a line of the time series. */
+struct merge_point {
+    bool used;
+    int64_t length_ns;
+    uint64_t warmup_ok;
+    uint64_t warmup_errors;
+    uint64_t ok;
+    uint64_t errors;
+    int64_t p50_ns;
+    int64_t p99_ns;
+    int64_t max_ns;
+};
+
+struct coord_merge {
+    struct coord_merge_options options; /* agents is not kept */
+    struct merge_agent *agents;         /* owned */
+    uint32_t agent_count;
+    uint32_t index_end; /* no interval has this index or a higher one */
+    bool armed;
+    bool started; /* an interval was taken */
+    int64_t start_ns;
+    int64_t start_wall_ns;
+
+    struct merge_hists scratch; /* the report at hand */
+    struct merge_slot slots[COORD_MERGE_WINDOW];
+    uint32_t base; /* the interval of the oldest slot; interval i is in slot i % WINDOW */
+    struct merge_point *points; /* owned; by index */
+    uint32_t point_count;
+    int64_t latest; /* index of the latest complete interval that is not empty, -1: none */
+    struct coord_store_hlog *log;
+
+    struct merge_hists total; /* made by finish */
+    struct coord_books books;
+};
+
+extern const char *const coord_merge_tags[MERGE_SERIES_COUNT]; /* in .hlog files */
+
+/* Writes out every interval that is still in the window. */
+enum ls_err coord_merge_flush(struct coord_merge *merge, struct ls_diag *diag) LS_NODISCARD;
+/* An agent's instant on our clock; false if that is no sensible number. */
+bool coord_merge_to_ours(const struct coord_merge_clock *clock, int64_t at_ns, int64_t *out_ns);
+/* The series that latencies are judged by. */
+enum merge_series coord_merge_primary(const struct coord_merge *merge);
+
+#endif

@@ -1,0 +1,598 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "coordinator/result/message.h"
+#include "coordinator/result/requests.h"
+#include "coordinator/run/merge_internal.h"
+
+/* What finish() hands from one step to the next. */
+struct finish {
+    struct coord_merge *merge;
+    Ls__Trial *trial;
+    int64_t begin_ns; /* of the measure window, our clock */
+    int64_t duration_ns;
+    bool no_memory; /* sticky: checked once, at the end */
+};
+
+static void *make(struct finish *f, const ProtobufCMessageDescriptor *descriptor)
+{
+    void *message = coord_message_new(descriptor);
+
+    f->no_memory = f->no_memory || message == NULL;
+    return message;
+}
+
+static void *append(struct finish *f, size_t *n, void *items,
+                    const ProtobufCMessageDescriptor *descriptor)
+{
+    void *message = coord_message_append(n, items, descriptor);
+
+    f->no_memory = f->no_memory || message == NULL;
+    return message;
+}
+
+static void set_string(struct finish *f, char **field, const char *text)
+{
+    f->no_memory = !coord_message_string(field, text) || f->no_memory;
+}
+
+static bool is_client(const struct merge_agent *agent)
+{
+    return agent->role == LS__ROLE__ROLE_CLIENT;
+}
+
+/* ---- window -----------------------------------------------------------------------------------
+ */
+
+/* On our clock; checked when the report was taken. */
+static int64_t ours(const struct merge_agent *agent, int64_t at_ns)
+{
+    return at_ns - agent->final_clock.offset_ns;
+}
+
+static void find_window(struct finish *f)
+{
+    const struct coord_merge *merge = f->merge;
+    int64_t longest = 0;
+
+    f->begin_ns = merge->start_ns + merge->options.warmup_ns;
+    f->duration_ns = merge->options.measure_ns;
+    if (!merge->options.fixed_count)
+        return;
+    for (uint32_t i = 0; i < merge->agent_count; i++) {
+        const struct merge_agent *agent = &merge->agents[i];
+
+        if (agent->final != NULL && ours(agent, agent->final->ended_ns) - f->begin_ns > longest)
+            longest = ours(agent, agent->final->ended_ns) - f->begin_ns;
+    }
+    if (longest > 0 && longest < f->duration_ns)
+        f->duration_ns = longest;
+}
+
+/* Latest minus earliest actual start of load, and how much larger it can be in truth: the worst
+ * pair of clients with both clocks off to their bounds. Within a client there is one clock. */
+static void fill_skew(const struct coord_merge *merge, Ls__Window *window)
+{
+    int64_t worst = 0, skew = 0;
+
+    for (uint32_t i = 0; i < merge->agent_count; i++) {
+        const struct merge_agent *late = &merge->agents[i];
+
+        for (uint32_t k = 0; late->final != NULL && k < merge->agent_count; k++) {
+            const struct merge_agent *early = &merge->agents[k];
+            int64_t apart, error;
+
+            if (early->final == NULL)
+                continue;
+            apart =
+                ours(late, late->final->started_ns) - ours(early, early->final->started_first_ns);
+            error = i == k ? 0 : late->final_clock.error_ns + early->final_clock.error_ns;
+            if (apart > skew)
+                skew = apart;
+            if (apart + error > worst)
+                worst = apart + error;
+        }
+    }
+    window->start_skew_ns = skew;
+    window->start_skew_error_ns = worst > skew ? worst - skew : 0;
+}
+
+static void fill_window(struct finish *f)
+{
+    const struct coord_merge *merge = f->merge;
+    Ls__Window *window;
+    char wall[32];
+
+    if (!merge->armed)
+        return;
+    window = f->trial->window = make(f, &ls__window__descriptor);
+    if (window == NULL)
+        return;
+    ls_clock_format_wall(merge->start_wall_ns + merge->options.warmup_ns, wall, sizeof(wall));
+    set_string(f, &window->start, wall);
+    window->start_ns = f->begin_ns;
+    window->duration_ns = f->duration_ns;
+    fill_skew(merge, window);
+}
+
+/* ---- clients ----------------------------------------------------------------------------------
+ */
+
+static void fill_latency(struct finish *f, Ls__Latency **field, const struct ls_hist *hist)
+{
+    Ls__Latency *latency = make(f, &ls__latency__descriptor);
+
+    *field = latency;
+    if (latency == NULL)
+        return;
+    latency->count = ls_hist_count(hist);
+    latency->min_ns = ls_hist_min(hist);
+    latency->mean_ns = ls_hist_mean(hist);
+    latency->stdev_ns = ls_hist_stdev(hist);
+    latency->p50_ns = ls_hist_quantile(hist, 0.50);
+    latency->p75_ns = ls_hist_quantile(hist, 0.75);
+    latency->p90_ns = ls_hist_quantile(hist, 0.90);
+    latency->p99_ns = ls_hist_quantile(hist, 0.99);
+    latency->p999_ns = ls_hist_quantile(hist, 0.999);
+    latency->p9999_ns = ls_hist_quantile(hist, 0.9999);
+    latency->max_ns = ls_hist_max(hist);
+    latency->clipped = ls_hist_clipped(hist);
+}
+
+/* In place of [response, service, lag] fields that stand in this order in Trial and Client. */
+static void fill_latencies(struct finish *f, const struct merge_hists *hists,
+                           Ls__Latency **response, Ls__Latency **service, Ls__Latency **lag)
+{
+    Ls__Latency **fields[] = { response, service, lag };
+
+    for (unsigned s = 0; s < MERGE_SERIES_COUNT; s++) {
+        if (hists->has[s])
+            fill_latency(f, fields[s], hists->of[s]);
+    }
+}
+
+static void add_requests(struct finish *f, Ls__Requests **field, const Ls__Requests *src)
+{
+    if (*field == NULL)
+        *field = make(f, &ls__requests__descriptor);
+    if (*field != NULL)
+        coord_requests_add(*field, src);
+}
+
+static void add_phase(struct finish *f, Ls__PhaseRequests **field, const Ls__Requests *src)
+{
+    if (*field == NULL)
+        *field = make(f, &ls__phase_requests__descriptor);
+    if (*field != NULL)
+        add_requests(f, &(*field)->requests, src);
+}
+
+static void add_failure(struct finish *f, Ls__Connections *connections, const Ls__ErrnoCount *src)
+{
+    Ls__ErrnoCount *failure;
+
+    for (size_t i = 0; i < connections->n_failures; i++) {
+        if (strcmp(connections->failures[i]->name, src->name) == 0) {
+            connections->failures[i]->count += src->count;
+            return;
+        }
+    }
+    failure =
+        append(f, &connections->n_failures, &connections->failures, &ls__errno_count__descriptor);
+    if (failure == NULL)
+        return;
+    set_string(f, &failure->name, src->name);
+    failure->count = src->count;
+}
+
+static void add_connections(struct finish *f, Ls__Connections **field, const Ls__Connections *src)
+{
+    if (*field == NULL)
+        *field = make(f, &ls__connections__descriptor);
+    if (*field == NULL || src == NULL)
+        return;
+    (*field)->asked += src->asked;
+    (*field)->opened += src->opened;
+    (*field)->failed += src->failed;
+    (*field)->peak += src->peak;
+    (*field)->reopened += src->reopened;
+    for (size_t i = 0; i < src->n_failures; i++)
+        add_failure(f, *field, src->failures[i]);
+}
+
+static double per_second(const struct finish *f, uint64_t count)
+{
+    return f->duration_ns > 0 ? (double)count * 1e9 / (double)f->duration_ns : 0;
+}
+
+static void fill_cpu(struct finish *f, Ls__Client *client, const Ls__ClientReport *report)
+{
+    Ls__ClientCpu *cpu;
+    double cores = 0;
+
+    if (report == NULL || report->n_workers == 0)
+        return;
+    cpu = client->cpu = make(f, &ls__client_cpu__descriptor);
+    if (cpu == NULL)
+        return;
+    for (size_t i = 0; i < report->n_workers; i++) {
+        const Ls__WorkerHealth *worker = report->workers[i];
+        double window = (double)worker->window_ns, busy;
+
+        /* As doubles, for they come from outside and their sum must not overflow. */
+        cpu->cpu_ns = (int64_t)((uint64_t)cpu->cpu_ns + (uint64_t)worker->cpu_ns);
+        cpu->runqueue_wait_ns =
+            (int64_t)((uint64_t)cpu->runqueue_wait_ns + (uint64_t)worker->runqueue_wait_ns);
+        cpu->spin_ns = (int64_t)((uint64_t)cpu->spin_ns + (uint64_t)worker->spin_ns);
+        cpu->voluntary_switches += worker->voluntary_switches;
+        cpu->involuntary_switches += worker->involuntary_switches;
+        if (window <= 0)
+            continue;
+        cores += (double)worker->cpu_ns / window;
+        busy =
+            ((double)worker->cpu_ns + (double)worker->runqueue_wait_ns - (double)worker->spin_ns) /
+            window;
+        if (busy > cpu->busiest)
+            cpu->busiest = busy;
+    }
+    cpu->cores_used = cores;
+}
+
+/* What a client says of itself; of a lost one, what its intervals add up to. */
+static void fill_client(struct finish *f, const struct merge_agent *agent)
+{
+    Ls__Trial *trial = f->trial;
+    const Ls__ClientReport *final = agent->final;
+    const struct merge_totals *sums = &agent->sums;
+    uint64_t ok_in_window = final != NULL ? final->ok_in_window : sums->ok_in_window;
+    Ls__Client *client = append(f, &trial->n_clients, &trial->clients, &ls__client__descriptor);
+
+    if (client == NULL)
+        return;
+    set_string(f, &client->agent, agent->name);
+    if (agent->ready != NULL) {
+        set_string(f, &client->cpus, agent->ready->cpus);
+        set_string(f, &client->io, agent->ready->io);
+        add_phase(f, &client->preflight, agent->ready->preflight);
+    } else if (final != NULL) {
+        add_phase(f, &client->preflight, final->preflight);
+    }
+    add_requests(f, &client->requests, final != NULL ? final->measure : &sums->measure);
+    add_phase(f, &client->warmup, final != NULL ? final->warmup : &sums->warmup);
+    add_connections(f, &client->connections, final != NULL ? final->connections : NULL);
+    client->workers = final != NULL ? (uint32_t) final->n_workers : 0;
+    client->throughput_per_s = per_second(f, ok_in_window);
+    client->bytes_in = final != NULL ? final->bytes_in : sums->bytes_in;
+    client->bytes_out = final != NULL ? final->bytes_out : sums->bytes_out;
+    client->in_flight_mean =
+        f->duration_ns > 0 ? (double)sums->in_flight_ns / (double)f->duration_ns : 0;
+    client->intervals = sums->reports;
+    client->intervals_merged = sums->merged;
+    client->lost = agent->lost || final == NULL;
+    if (final != NULL) {
+        client->start_offset_ns = ours(agent, final->started_ns) - f->merge->start_ns;
+        client->start_offset_error_ns = agent->final_clock.error_ns;
+    }
+    fill_cpu(f, client, final);
+    fill_latencies(f, &agent->hists, &client->response_time, &client->service_time,
+                   &client->send_lag);
+}
+
+static void add_to_trial(struct finish *f, const struct merge_agent *agent,
+                         const Ls__Client *client)
+{
+    Ls__Trial *trial = f->trial;
+
+    add_requests(f, &trial->requests, client->requests);
+    if (client->preflight != NULL)
+        add_phase(f, &trial->preflight, client->preflight->requests);
+    if (client->warmup != NULL)
+        add_phase(f, &trial->warmup, client->warmup->requests);
+    add_connections(f, &trial->connections, client->connections);
+    trial->throughput_per_s += client->throughput_per_s;
+    trial->bytes_in += client->bytes_in;
+    trial->bytes_out += client->bytes_out;
+    trial->in_flight_mean += client->in_flight_mean;
+    for (unsigned s = 0; s < MERGE_SERIES_COUNT; s++) {
+        ls_hist_merge(f->merge->total.of[s], agent->hists.of[s]);
+        f->merge->total.has[s] = f->merge->total.has[s] || agent->hists.has[s];
+    }
+}
+
+static void fill_clients(struct finish *f)
+{
+    struct coord_merge *merge = f->merge;
+    Ls__Trial *trial = f->trial;
+    uint64_t ok_in_window = 0;
+
+    if (!merge->armed)
+        return;
+    for (uint32_t i = 0; i < merge->agent_count && !f->no_memory; i++) {
+        const struct merge_agent *agent = &merge->agents[i];
+
+        if (!is_client(agent))
+            continue;
+        fill_client(f, agent);
+        if (!f->no_memory)
+            add_to_trial(f, agent, trial->clients[trial->n_clients - 1]);
+        ok_in_window +=
+            agent->final != NULL ? agent->final->ok_in_window : agent->sums.ok_in_window;
+    }
+    trial->throughput_per_s = per_second(f, ok_in_window); /* one division, one rounding */
+    fill_latencies(f, &merge->total, &trial->response_time, &trial->service_time, &trial->send_lag);
+}
+
+static void fill_intervals(struct finish *f)
+{
+    const struct coord_merge *merge = f->merge;
+    int64_t step = merge->options.interval_ns;
+
+    for (uint32_t i = 0; i < merge->point_count && !f->no_memory; i++) {
+        const struct merge_point *point = &merge->points[i];
+        Ls__Interval *interval;
+
+        if (!point->used || (int64_t)i * step + point->length_ns <= merge->options.warmup_ns)
+            continue;
+        interval =
+            append(f, &f->trial->n_intervals, &f->trial->intervals, &ls__interval__descriptor);
+        if (interval == NULL)
+            return;
+        interval->at_ns = (int64_t)i * step - merge->options.warmup_ns;
+        interval->length_ns = point->length_ns;
+        interval->completed = point->ok;
+        interval->errors = point->errors;
+        interval->p50_ns = point->p50_ns;
+        interval->p99_ns = point->p99_ns;
+        interval->max_ns = point->max_ns;
+    }
+}
+
+/* ---- books ------------------------------------------------------------------------------------
+ */
+
+static void note(char *out, size_t out_bytes, const char *agent, const char *what)
+{
+    if (out[0] == '\0') /* the first one is enough */
+        (void)snprintf(out, out_bytes, "%.60s: %s", agent, what);
+}
+
+static void check_phase(struct coord_books *books, const char *agent, const char *phase,
+                        const Ls__Requests *requests)
+{
+    char how[120], text[160];
+
+    if (coord_requests_balance(requests, how, sizeof(how)))
+        return;
+    (void)snprintf(text, sizeof(text), "%s: %s", phase, how);
+    note(books->unbalanced, sizeof(books->unbalanced), agent, text);
+}
+
+static void check_sum(struct coord_books *books, const char *agent, const char *what,
+                      uint64_t reported, uint64_t summed)
+{
+    char text[160];
+
+    if (reported == summed)
+        return;
+    (void)snprintf(text, sizeof(text),
+                   "%s: the last report says %" PRIu64 ", the intervals add up to %" PRIu64, what,
+                   reported, summed);
+    note(books->sums, sizeof(books->sums), agent, text);
+}
+
+static void check_requests(struct coord_books *books, const char *agent, const char *phase,
+                           const Ls__Requests *reported, const Ls__Requests *summed)
+{
+    uint64_t a, b;
+    const char *field = coord_requests_differ(reported, summed, &a, &b);
+    char what[64];
+
+    if (field == NULL)
+        return;
+    (void)snprintf(what, sizeof(what), "%s %s", phase, field);
+    check_sum(books, agent, what, a, b);
+}
+
+/* Every answered request has a latency, and nothing has one that was not due. */
+static void check_samples(const struct coord_merge *merge, struct coord_books *books,
+                          const struct merge_agent *agent)
+{
+    enum merge_series series = coord_merge_primary(merge);
+    uint64_t count = ls_hist_count(agent->hists.of[series]);
+    const Ls__Requests *measure = agent->final->measure;
+    uint64_t ok = measure != NULL ? measure->ok : 0;
+    char text[160];
+
+    if (count >= ok && count <= (measure != NULL ? measure->scheduled : 0))
+        return;
+    (void)snprintf(text, sizeof(text),
+                   "%s has %" PRIu64 " samples for %" PRIu64 " answered requests",
+                   coord_merge_tags[series], count, ok);
+    note(books->sums, sizeof(books->sums), agent->name, text);
+}
+
+static void check_agent(const struct coord_merge *merge, struct coord_books *books,
+                        const struct merge_agent *agent)
+{
+    const Ls__ClientReport *final = agent->final;
+    const struct merge_totals *sums = &agent->sums;
+
+    check_phase(books, agent->name, "preflight", final->preflight);
+    check_phase(books, agent->name, "warm-up", final->warmup);
+    check_phase(books, agent->name, "measure", final->measure);
+    if (agent->ready != NULL && agent->ready->preflight != NULL)
+        check_requests(books, agent->name, "preflight", final->preflight, agent->ready->preflight);
+    check_requests(books, agent->name, "warm-up", final->warmup, &sums->warmup);
+    check_requests(books, agent->name, "measure", final->measure, &sums->measure);
+    check_sum(books, agent->name, "completions in the window", final->ok_in_window,
+              sums->ok_in_window);
+    check_sum(books, agent->name, "bytes in", final->bytes_in, sums->bytes_in);
+    check_sum(books, agent->name, "bytes out", final->bytes_out, sums->bytes_out);
+    check_sum(books, agent->name, "in flight, ns", (uint64_t) final->in_flight_ns,
+              (uint64_t)sums->in_flight_ns);
+    /* An agent counts the intervals that it measured or those that it sent; either is whole. */
+    if (final->intervals != sums->reports + sums->merged)
+        check_sum(books, agent->name, "intervals", final->intervals, sums->reports);
+    check_samples(merge, books, agent);
+}
+
+/* ---- server -----------------------------------------------------------------------------------
+ */
+
+static int64_t distance(int64_t a, int64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+/* The sample at the window's start, and the one at its end. A fixed count ends when it ends: then
+ * the first one after that. */
+static void find_edges(const struct finish *f, const struct merge_agent *agent,
+                       const struct merge_sample **out_begin, const struct merge_sample **out_end)
+{
+    int64_t end_ns = f->begin_ns + f->duration_ns;
+    const struct merge_sample *begin = NULL, *end = NULL, *after = NULL;
+
+    for (uint32_t i = 0; i < agent->sample_count; i++) {
+        const struct merge_sample *sample = &agent->samples[i];
+
+        if (sample->edge == 1)
+            begin = sample;
+        else if (sample->edge == 2)
+            end = sample;
+        if (after == NULL && begin != NULL && sample != begin && sample->at_ns >= end_ns)
+            after = sample;
+    }
+    *out_begin = begin;
+    *out_end = f->merge->options.fixed_count && after != NULL ? after : end;
+}
+
+static uint64_t grown(uint64_t before, uint64_t after)
+{
+    return after > before ? after - before : 0;
+}
+
+static void fill_usage(struct finish *f, Ls__Server *server, const struct merge_agent *agent)
+{
+    const struct merge_sample *begin, *end;
+    uint64_t ok_in_window = 0;
+    double span, foreign;
+
+    find_edges(f, agent, &begin, &end);
+    if (begin == NULL || end == NULL || end->at_ns <= begin->at_ns)
+        return;
+    span = (double)(end->at_ns - begin->at_ns);
+    for (uint32_t i = 0; i < f->merge->agent_count; i++) {
+        const struct merge_agent *client = &f->merge->agents[i];
+
+        ok_in_window +=
+            client->final != NULL ? client->final->ok_in_window : client->sums.ok_in_window;
+    }
+    server->cpu_ns = end->usage.cpu_ns > begin->usage.cpu_ns
+                         ? end->usage.cpu_ns - begin->usage.cpu_ns
+                         : 0; /* processes that ended took their time with them */
+    server->cpu_cores_used = (double)server->cpu_ns / span;
+    if (ok_in_window > 0)
+        server->cpu_ns_per_request = (double)server->cpu_ns / (double)ok_in_window;
+    server->rss_bytes = end->usage.rss_bytes;
+    server->rss_peak_bytes = end->rss_peak_bytes;
+    server->processes = end->usage.processes;
+    server->threads = end->usage.threads;
+    server->voluntary_switches =
+        grown(begin->usage.voluntary_switches, end->usage.voluntary_switches);
+    server->involuntary_switches =
+        grown(begin->usage.involuntary_switches, end->usage.involuntary_switches);
+    server->listen_overflows = grown(begin->listen_overflows, end->listen_overflows);
+    server->tcp_retransmits = grown(begin->tcp_retransmits, end->tcp_retransmits);
+    foreign = (double)(end->cpus_busy_ns - begin->cpus_busy_ns - server->cpu_ns) / span;
+    server->foreign_cpu_cores = foreign > 0 ? foreign : 0;
+    server->steal_cores = end->cpus_steal_ns > begin->cpus_steal_ns
+                              ? (double)(end->cpus_steal_ns - begin->cpus_steal_ns) / span
+                              : 0;
+    server->window_error_ns = distance(begin->at_ns, f->begin_ns);
+    if (distance(end->at_ns, f->begin_ns + f->duration_ns) > server->window_error_ns)
+        server->window_error_ns = distance(end->at_ns, f->begin_ns + f->duration_ns);
+}
+
+static void fill_samples(struct finish *f, Ls__Server *server, const struct merge_agent *agent)
+{
+    for (uint32_t i = 0; i < agent->sample_count && !f->no_memory; i++) {
+        const struct merge_sample *from = &agent->samples[i];
+        Ls__Sample *to = append(f, &server->n_samples, &server->samples, &ls__sample__descriptor);
+
+        if (to == NULL)
+            return;
+        to->at_ns = from->at_ns - f->begin_ns;
+        to->cpu_ns = from->usage.cpu_ns;
+        to->rss_bytes = from->usage.rss_bytes;
+        to->processes = from->usage.processes;
+        to->threads = from->usage.threads;
+        to->voluntary_switches = from->usage.voluntary_switches;
+        to->involuntary_switches = from->usage.involuntary_switches;
+    }
+}
+
+static void fill_server(struct finish *f)
+{
+    const struct merge_agent *agent = NULL;
+    Ls__Server *server;
+
+    for (uint32_t i = 0; i < f->merge->agent_count && agent == NULL; i++) {
+        const struct merge_agent *one = &f->merge->agents[i];
+
+        if (!is_client(one) && (one->up != NULL || one->down != NULL || one->sample_count > 0))
+            agent = one;
+    }
+    if (agent == NULL)
+        return;
+    server = f->trial->server = make(f, &ls__server__descriptor);
+    if (server == NULL)
+        return;
+    set_string(f, &server->agent, agent->name);
+    if (agent->ready != NULL)
+        set_string(f, &server->cpus, agent->ready->cpus);
+    if (agent->up != NULL) {
+        server->readiness_requests = agent->up->readiness_requests;
+        if (agent->up->program != NULL) {
+            server->program = coord_message_copy(agent->up->program);
+            f->no_memory = f->no_memory || server->program == NULL;
+        }
+    }
+    if (agent->down != NULL) {
+        set_string(f, &server->exit, agent->down->exit);
+        server->stopped_by_us = agent->down->stopped_by_us;
+    }
+    if (!f->merge->armed)
+        return;
+    fill_usage(f, server, agent);
+    fill_samples(f, server, agent);
+}
+
+/* ---- all of it --------------------------------------------------------------------------------
+ */
+
+enum ls_err coord_merge_finish(struct coord_merge *merge, Ls__Trial *trial,
+                               struct coord_books *out_books, struct ls_diag *diag)
+{
+    struct finish f = { .merge = merge, .trial = trial };
+    enum ls_err rc = coord_merge_flush(merge, diag);
+
+    if (rc != LS_OK)
+        return rc;
+    trial->offered_per_s = merge->options.offered_per_s;
+    find_window(&f);
+    fill_window(&f);
+    fill_clients(&f);
+    fill_intervals(&f);
+    fill_server(&f);
+    for (uint32_t i = 0; i < merge->agent_count; i++) {
+        if (merge->agents[i].final != NULL)
+            check_agent(merge, &merge->books, &merge->agents[i]);
+    }
+    if (f.no_memory)
+        return ls_fail(diag, LS_ENOMEM, "no memory for the trial's result");
+    *out_books = merge->books;
+    return LS_OK;
+}
