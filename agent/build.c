@@ -1,0 +1,291 @@
+#include "agent/build.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/load/http_request.h"
+
+struct agent_build {
+    struct load_workload workload;
+    struct load_request *requests; /* owned, with what they hold */
+    char **bodies;                 /* owned: copies of the expected bodies */
+    size_t count;
+    int *worker_cpus; /* owned */
+};
+
+void agent_build_destroy(struct agent_build *build)
+{
+    if (build == NULL)
+        return;
+    for (size_t i = 0; build->requests != NULL && i < build->count; i++)
+        agent_http_request_fini(&build->requests[i]);
+    for (size_t i = 0; build->bodies != NULL && i < build->count; i++)
+        free(build->bodies[i]);
+    free(build->requests);
+    free(build->bodies);
+    free(build->worker_cpus);
+    free(build);
+}
+
+const struct load_workload *agent_build_get(const struct agent_build *build)
+{
+    return &build->workload;
+}
+
+enum ls_err agent_parse_address(const char *host, uint32_t port, struct sockaddr_storage *out,
+                                socklen_t *out_len, struct ls_diag *diag)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)out;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)out;
+
+    (void)memset(out, 0, sizeof(*out));
+    if (port == 0 || port > UINT16_MAX)
+        return ls_fail(diag, LS_EINVAL, "port %u is not from 1 to 65535", port);
+    if (inet_pton(AF_INET, host, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons((uint16_t)port);
+        *out_len = sizeof(*v4);
+        return LS_OK;
+    }
+    if (inet_pton(AF_INET6, host, &v6->sin6_addr) == 1) {
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = htons((uint16_t)port);
+        *out_len = sizeof(*v6);
+        return LS_OK;
+    }
+    return ls_fail(diag, LS_EINVAL, "'%.60s' is not a literal IPv4 or IPv6 address", host);
+}
+
+/* ---- requests */
+
+static enum ls_err format_request(const Ls__Request *in, const char *authority,
+                                  struct load_request *out, struct ls_diag *diag)
+{
+    struct agent_http_header *headers = calloc(in->n_headers + 1, sizeof(*headers));
+    enum ls_err rc;
+
+    if (headers == NULL)
+        return ls_fail(diag, LS_ENOMEM, "out of memory for a request's headers");
+    for (size_t i = 0; i < in->n_headers; i++) {
+        headers[i].name = in->headers[i]->key;
+        headers[i].value = in->headers[i]->value != NULL ? in->headers[i]->value : "";
+    }
+    rc = agent_http_request_format(
+        &(struct agent_http_request){
+            .method = in->method,
+            .target = in->path,
+            .host = authority,
+            .headers = headers,
+            .header_count = in->n_headers,
+            .body = { (const unsigned char *)in->body, in->body != NULL ? strlen(in->body) : 0 } },
+        out, diag);
+    free(headers);
+    return rc;
+}
+
+static enum ls_err expect(const Ls__Request *in, struct load_request *out, char **out_body,
+                          struct ls_diag *diag)
+{
+    const Ls__Expect *e = in->expect;
+
+    if (e == NULL)
+        return LS_OK;
+    if (e->has_status)
+        out->expect_status = (uint16_t)e->status;
+    if (e->body == NULL)
+        return LS_OK;
+    *out_body = strdup(e->body);
+    if (*out_body == NULL)
+        return ls_fail(diag, LS_ENOMEM, "out of memory for an expected body");
+    out->expect_body_given = true;
+    out->expect_body = (struct ls_bytes){ (const unsigned char *)*out_body, strlen(*out_body) };
+    return LS_OK;
+}
+
+static enum ls_err add_requests(struct agent_build *build, Ls__Request *const *requests, size_t n,
+                                const Ls__Target *target, struct ls_diag *diag)
+{
+    char authority[128];
+    enum ls_err rc = LS_OK;
+
+    if (n == 0 || n > UINT32_MAX)
+        return ls_fail(diag, LS_EINVAL, "the workload has no requests");
+    (void)snprintf(authority, sizeof(authority),
+                   strchr(target->host, ':') != NULL ? "[%s]:%u" : "%s:%u", target->host,
+                   target->port);
+    build->requests = calloc(n, sizeof(*build->requests));
+    build->bodies = calloc(n, sizeof(*build->bodies));
+    if (build->requests == NULL || build->bodies == NULL)
+        return ls_fail(diag, LS_ENOMEM, "out of memory for %zu requests", n);
+    build->count = n;
+    for (size_t i = 0; i < n && rc == LS_OK; i++) {
+        if (requests[i]->method == NULL || requests[i]->path == NULL)
+            return ls_fail(diag, LS_EPROTO, "a request without method or path");
+        rc = format_request(requests[i], authority, &build->requests[i], diag);
+        if (rc == LS_OK)
+            rc = expect(requests[i], &build->requests[i], &build->bodies[i], diag);
+    }
+    build->workload.requests = build->requests;
+    build->workload.request_count = (uint32_t)n;
+    return rc;
+}
+
+static enum ls_err begin(const Ls__Prepare *prepare, struct agent_build **out_build,
+                         struct ls_diag *diag)
+{
+    struct agent_build *build;
+    enum ls_err rc;
+
+    if (prepare->target == NULL || prepare->target->host == NULL || prepare->workload == NULL ||
+        prepare->workload->http == NULL || prepare->workload->timeout == NULL)
+        return ls_fail(diag, LS_EPROTO, "PREPARE came without a target or a workload");
+    build = calloc(1, sizeof(*build));
+    if (build == NULL)
+        return ls_fail(diag, LS_ENOMEM, "out of memory for the workload");
+    build->workload.driver = "http1";
+    build->workload.link = "tcp";
+    build->workload.pipeline = 1;
+    build->workload.connections = 1;
+    build->workload.workers = build->workload.workers_total = 1;
+    build->workload.timeout_ns = prepare->workload->timeout->ns;
+    rc = agent_parse_address(prepare->target->host, prepare->target->port, &build->workload.address,
+                             &build->workload.address_len, diag);
+    if (rc != LS_OK) {
+        agent_build_destroy(build);
+        return rc;
+    }
+    *out_build = build;
+    return LS_OK;
+}
+
+enum ls_err agent_build_ready(const Ls__Prepare *prepare, struct agent_build **out_build,
+                              struct ls_diag *diag)
+{
+    struct agent_build *build;
+    enum ls_err rc = begin(prepare, &build, diag);
+
+    if (rc != LS_OK)
+        return rc;
+    if (prepare->target->ready == NULL || prepare->target->ready->request == NULL)
+        rc = ls_fail(diag, LS_EPROTO, "PREPARE came without a readiness request");
+    else
+        rc = add_requests(build, &prepare->target->ready->request, 1, prepare->target, diag);
+    if (rc != LS_OK) {
+        agent_build_destroy(build);
+        return rc;
+    }
+    *out_build = build;
+    return LS_OK;
+}
+
+/* ---- the share of the load */
+
+static enum ls_err assign_cpus(struct agent_build *build, const char *list, uint32_t workers,
+                               struct ls_diag *diag)
+{
+    struct ls_cpuset set;
+    enum ls_err rc = ls_cpuset_parse(list, &set, diag);
+    unsigned n;
+
+    if (rc != LS_OK)
+        return rc;
+    n = ls_cpuset_count(&set);
+    build->worker_cpus = calloc(workers, sizeof(*build->worker_cpus));
+    if (build->worker_cpus == NULL)
+        return ls_fail(diag, LS_ENOMEM, "out of memory for %u workers", workers);
+    for (uint32_t i = 0; i < workers; i++)
+        build->worker_cpus[i] = n > 0 ? ls_cpuset_nth(&set, i % n) : -1;
+    build->workload.worker_cpus = build->worker_cpus;
+    return LS_OK;
+}
+
+static enum ls_err set_load(struct agent_build *build, const Ls__Prepare *prepare,
+                            struct ls_diag *diag)
+{
+    const Ls__Workload *in = prepare->workload;
+    struct load_workload *w = &build->workload;
+
+    if (in->load == NULL || prepare->workers == 0 || prepare->workers > LS_CPU_MAX ||
+        prepare->worker_base > UINT32_MAX - prepare->workers ||
+        prepare->workers_total < prepare->worker_base + prepare->workers)
+        return ls_fail(diag, LS_EPROTO, "PREPARE came without this agent's share of the load");
+    w->pipeline = in->http->pipeline;
+    w->connections = in->connections;
+    w->seed = prepare->seed;
+    w->worker_base = prepare->worker_base;
+    w->workers = prepare->workers;
+    w->workers_total = prepare->workers_total;
+    switch (in->load->law_case) {
+    case LS__LOAD__LAW_CLOSED:
+        w->law = LOAD_LAW_CLOSED;
+        w->count = in->load->closed->requests != NULL ? in->load->closed->requests->n : 0;
+        return LS_OK;
+    case LS__LOAD__LAW_CONSTANT:
+        if (in->load->constant->rate == NULL)
+            return ls_fail(diag, LS_EPROTO, "a constant load without a rate");
+        w->law = LOAD_LAW_CONSTANT;
+        w->rate_per_s = in->load->constant->rate->per_s;
+        w->queue_max = in->load->constant->queue;
+        return LS_OK;
+    default:
+        return ls_fail(diag, LS_EPROTO, "an arrival law that this agent does not know");
+    }
+}
+
+enum ls_err agent_build_workload(const Ls__Prepare *prepare, struct agent_build **out_build,
+                                 struct ls_diag *diag)
+{
+    struct agent_build *build;
+    enum ls_err rc = begin(prepare, &build, diag);
+
+    if (rc != LS_OK)
+        return rc;
+    rc = add_requests(build, prepare->workload->http->requests, prepare->workload->http->n_requests,
+                      prepare->target, diag);
+    if (rc == LS_OK)
+        rc = set_load(build, prepare, diag);
+    if (rc == LS_OK)
+        rc = assign_cpus(build, prepare->cpus, prepare->workers, diag);
+    if (rc != LS_OK) {
+        agent_build_destroy(build);
+        return rc;
+    }
+    *out_build = build;
+    return LS_OK;
+}
+
+/* ---- pinning */
+
+enum ls_err agent_pin_process(const char *cpus, struct ls_cpuset *out, struct ls_diag *diag)
+{
+    struct ls_cpuset set;
+    enum ls_err rc = ls_cpuset_parse(cpus, &set, diag);
+    DIR *tasks;
+    struct dirent *entry;
+
+    if (rc != LS_OK || ls_cpuset_count(&set) == 0)
+        return rc != LS_OK ? rc : ls_cpuset_get_affinity(0, out, diag);
+    tasks = opendir("/proc/self/task");
+    if (tasks == NULL)
+        return ls_fail(diag, LS_EIO, "/proc/self/task cannot be read");
+    while (rc == LS_OK && (entry = readdir(tasks)) != NULL) {
+        struct ls_diag gone;
+
+        if (entry->d_name[0] == '.')
+            continue;
+        /* A thread that has just ended is none of our business; our own is checked below. */
+        if (ls_cpuset_set_affinity((int)strtol(entry->d_name, NULL, 10), &set, &gone) != LS_OK)
+            continue;
+    }
+    (void)closedir(tasks);
+    rc = ls_cpuset_set_affinity(0, &set, diag);
+    if (rc == LS_OK)
+        rc = ls_cpuset_get_affinity(0, out, diag);
+    if (rc == LS_OK && !ls_cpuset_equal(out, &set))
+        return ls_fail(diag, LS_EIO, "asked for CPUs %s, got others", cpus);
+    return rc;
+}

@@ -1,0 +1,102 @@
+/* lockstep-agent: wiring and exit statuses. */
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/control.h"
+#include "agent/exit.h"
+#include "agent/host/target.h"
+#include "agent/respond/respond.h"
+#include "common/log.h"
+#include "common/options.h"
+
+struct arguments {
+    const char *dial;
+    const char *name;
+    const char *role;
+    const char *work_dir;
+    int64_t lease_ns;
+    bool once;
+    bool verbose;
+    bool help;
+    bool version;
+};
+
+static const struct ls_option rows[] = {
+    { "dial", 0, LS_OPTION_TEXT, offsetof(struct arguments, dial), "URL", NULL, 1, 0,
+      "the coordinator: ipc:///path" },
+    { "name", 0, LS_OPTION_TEXT, offsetof(struct arguments, name), "NAME", NULL, 1, 0,
+      "this agent's name in plans and results" },
+    { "role", 0, LS_OPTION_TEXT, offsetof(struct arguments, role), "client|server", NULL, 1, 0,
+      "generate load, or keep the program under test" },
+    { "work-dir", 0, LS_OPTION_TEXT, offsetof(struct arguments, work_dir), "DIR", NULL, 1, 0,
+      "private folder for trials (one of its own)" },
+    { "lease", 0, LS_OPTION_DURATION, offsetof(struct arguments, lease_ns), "TIME", "10s", 5e8,
+      3.6e12, "without the coordinator for longer, load and target end" },
+    { "once", 0, LS_OPTION_FLAG, offsetof(struct arguments, once), NULL, NULL, 1, 0,
+      "leave after one run" },
+    { "verbose", 'v', LS_OPTION_FLAG, offsetof(struct arguments, verbose), NULL, NULL, 1, 0,
+      "log what happens" },
+    { "help", 'h', LS_OPTION_FLAG, offsetof(struct arguments, help), NULL, NULL, 1, 0,
+      "this text" },
+    { "version", 0, LS_OPTION_FLAG, offsetof(struct arguments, version), NULL, NULL, 1, 0,
+      "the version" },
+};
+
+static void help(void)
+{
+    (void)printf("usage: lockstep-agent --dial URL --name NAME --role client|server [option ...]\n"
+                 "       lockstep-agent respond --help\n\n"
+                 "Takes its part of a test plan from the coordinator at URL.\n\n");
+    ls_options_help(rows, LS_ARRAY_LEN(rows), stdout);
+}
+
+static int usage_error(const char *text)
+{
+    (void)fprintf(stderr, "lockstep-agent: %s\n", text);
+    return AGENT_EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments args = { 0 };
+    struct agent_control_options options;
+    struct ls_diag diag = { 0 };
+    size_t plain = 0;
+
+    host_target_main_hook(argc, argv); /* does not return in a supervisor */
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (argc > 1 && strcmp(argv[1], "respond") == 0)
+        return agent_respond_main(argc - 1, argv + 1);
+    if (ls_options_parse(rows, LS_ARRAY_LEN(rows), argc, argv, &args, NULL, 0, &plain, &diag) !=
+        LS_OK)
+        return usage_error(diag.text);
+    if (args.help) {
+        help();
+        return AGENT_EXIT_OK;
+    }
+    if (args.version) {
+        (void)printf("lockstep-agent %s\n", LS_VERSION);
+        return AGENT_EXIT_OK;
+    }
+    if (args.dial == NULL)
+        return usage_error("--dial URL is missing: where is the coordinator?");
+    if (args.name == NULL)
+        return usage_error("--name NAME is missing: what is this agent called in plans?");
+    if (args.role == NULL || (strcmp(args.role, "client") != 0 && strcmp(args.role, "server") != 0))
+        return usage_error("--role must be client or server");
+    if (args.verbose)
+        ls_log_set_level(LS_LOG_INFO);
+    if (host_adopt_orphans(&diag) != LS_OK)
+        ls_log(LS_LOG_WARN, "agent.no_subreaper", "%s", diag.text);
+    options = (struct agent_control_options){ .url = args.dial,
+                                              .name = args.name,
+                                              .role = strcmp(args.role, "server") == 0
+                                                          ? &agent_role_server
+                                                          : &agent_role_client,
+                                              .work_dir = args.work_dir,
+                                              .lease_ns = args.lease_ns,
+                                              .once = args.once };
+    return agent_control_run(&options);
+}

@@ -1,0 +1,392 @@
+/* A client: one load per trial, its events turned into reports. */
+#include "agent/role.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/build.h"
+#include "agent/load/load.h"
+#include "agent/session.h"
+#include "common/cpuset.h"
+#include "common/hist_codec.h"
+#include "common/log.h"
+#include "common/pb.h"
+
+/* Reports kept free for phases and totals, so that intervals never crowd them out. */
+#define ROOM_RESERVE 16u
+
+struct client {
+    struct agent_role_env env;
+    struct agent_build *build; /* owned */
+    struct agent_load *load;   /* owned */
+    struct ls_cpuset cpus;
+    bool armed; /* workers exist: DONE will come */
+    bool finishing;
+};
+
+static enum ls_err client_create(const struct agent_role_env *env, void **out_role,
+                                 struct ls_diag *diag)
+{
+    struct client *c = calloc(1, sizeof(*c));
+
+    if (c == NULL)
+        return ls_fail(diag, LS_ENOMEM, "out of memory for the client");
+    c->env = *env;
+    *out_role = c;
+    return LS_OK;
+}
+
+static void client_release(void *role)
+{
+    struct client *c = role;
+
+    agent_load_destroy(c->load);
+    c->load = NULL;
+    agent_build_destroy(c->build);
+    c->build = NULL;
+    c->armed = false;
+    c->finishing = false;
+}
+
+static void client_destroy(void *role)
+{
+    if (role == NULL)
+        return;
+    client_release(role);
+    free(role);
+}
+
+static enum ls_err client_prepare(void *role, const Ls__Prepare *prepare, struct ls_diag *diag)
+{
+    struct client *c = role;
+    const struct load_env env = { .wake = c->env.wake, .ctx = c->env.ctx };
+    enum ls_err rc;
+
+    client_release(c);
+    rc = agent_pin_process(prepare->cpus, &c->cpus, diag);
+    if (rc == LS_OK)
+        rc = agent_build_workload(prepare, &c->build, diag);
+    if (rc == LS_OK)
+        rc = agent_load_create(agent_build_get(c->build), &env, &c->load, diag);
+    if (rc == LS_OK)
+        rc = agent_load_preflight(c->load, diag);
+    return rc;
+}
+
+static enum ls_err client_arm(void *role, const struct load_window *window, struct ls_diag *diag)
+{
+    struct client *c = role;
+    enum ls_err rc = agent_load_arm(c->load, window, diag);
+
+    c->armed = rc == LS_OK;
+    return rc;
+}
+
+static void client_disarm(void *role)
+{
+    struct client *c = role;
+
+    agent_load_stop(c->load);
+    c->armed = false;
+}
+
+static void client_entered(void *role, enum ls_phase phase, int64_t now_ns)
+{
+    (void)role;
+    (void)phase;
+    (void)now_ns; /* workers keep the window by themselves */
+}
+
+/* ---- reports */
+
+static Ls__Requests requests_of(const struct load_counts *counts)
+{
+    Ls__Requests r = LS__REQUESTS__INIT;
+
+    r.scheduled = counts->scheduled;
+    r.sent = counts->sent;
+    r.shed = counts->shed;
+    r.ok = counts->outcome[LOAD_OK];
+    r.bad_status = counts->outcome[LOAD_BAD_STATUS];
+    r.bad_body = counts->outcome[LOAD_BAD_BODY];
+    r.bad_framing = counts->outcome[LOAD_BAD_FRAMING];
+    r.timeout = counts->outcome[LOAD_TIMEOUT];
+    r.reset = counts->outcome[LOAD_RESET];
+    r.closed_early = counts->outcome[LOAD_CLOSED_EARLY];
+    r.tls_error = counts->outcome[LOAD_TLS_ERROR];
+    r.aborted = counts->outcome[LOAD_ABORTED];
+    return r;
+}
+
+struct health_list {
+    Ls__WorkerHealth *items;
+    Ls__WorkerHealth **pointers;
+};
+
+static enum ls_err health_of(const struct load_health *workers, uint32_t count,
+                             struct health_list *out)
+{
+    out->items = calloc(count + 1, sizeof(*out->items));
+    out->pointers = calloc(count + 1, sizeof(*out->pointers));
+    if (out->items == NULL || out->pointers == NULL) {
+        free(out->items);
+        free(out->pointers);
+        return LS_ENOMEM;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        ls__worker_health__init(&out->items[i]);
+        out->items[i].cpu_ns = workers[i].cpu_ns;
+        out->items[i].runqueue_wait_ns = workers[i].runqueue_wait_ns;
+        out->items[i].spin_ns = workers[i].spin_ns;
+        out->items[i].window_ns = workers[i].window_ns;
+        out->items[i].voluntary_switches = workers[i].voluntary_switches;
+        out->items[i].involuntary_switches = workers[i].involuntary_switches;
+        out->pointers[i] = &out->items[i];
+    }
+    return LS_OK;
+}
+
+static void health_fini(struct health_list *list)
+{
+    free(list->items);
+    free(list->pointers);
+}
+
+static enum ls_err encode(const struct ls_hist *hist, ProtobufCBinaryData *out)
+{
+    return ls_hist_encode(hist, &out->data, &out->len);
+}
+
+static enum ls_err report_interval(struct client *c, const struct load_interval *in)
+{
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    Ls__IntervalReport report = LS__INTERVAL_REPORT__INIT;
+    Ls__Requests warmup = requests_of(&in->warmup);
+    Ls__Requests measure = requests_of(&in->measure);
+    struct health_list health = { NULL, NULL };
+    enum ls_err rc = health_of(in->workers, in->worker_count, &health);
+
+    if (rc != LS_OK)
+        return rc;
+    report.trial = agent_session_trial(c->env.session);
+    report.index = in->index;
+    report.merged = in->merged;
+    report.start_ns = in->start_ns;
+    report.length_ns = in->length_ns;
+    report.warmup = &warmup;
+    report.measure = &measure;
+    report.ok_in_window = in->ok_in_window;
+    report.bytes_in = in->bytes_in;
+    report.bytes_out = in->bytes_out;
+    report.in_flight_ns = in->in_flight_ns;
+    report.workers = health.pointers;
+    report.n_workers = in->worker_count;
+    rc = encode(in->response_time, &report.response_time);
+    if (rc == LS_OK)
+        rc = encode(in->service_time, &report.service_time);
+    if (rc == LS_OK)
+        rc = encode(in->send_lag, &report.send_lag);
+    if (rc == LS_OK) {
+        envelope.body_case = LS__ENVELOPE__BODY_INTERVAL;
+        envelope.interval = &report;
+        rc = agent_session_report(c->env.session, &envelope);
+    }
+    free(report.response_time.data);
+    free(report.service_time.data);
+    free(report.send_lag.data);
+    health_fini(&health);
+    return rc;
+}
+
+static size_t failures_of(const struct load_connections *in, Ls__ErrnoCount *items,
+                          Ls__ErrnoCount **pointers)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < LOAD_ERRNO_MAX && in->failures[i].error != 0; i++) {
+        const char *name = strerrorname_np(in->failures[i].error);
+
+        ls__errno_count__init(&items[n]);
+        items[n].name = ls_pb_text(name != NULL ? name : "?");
+        items[n].count = in->failures[i].count;
+        pointers[n] = &items[n];
+        n++;
+    }
+    return n;
+}
+
+static enum ls_err report_totals(struct client *c, const struct load_totals *in)
+{
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    Ls__ClientReport report = LS__CLIENT_REPORT__INIT;
+    Ls__Requests preflight = requests_of(&in->preflight);
+    Ls__Requests warmup = requests_of(&in->warmup);
+    Ls__Requests measure = requests_of(&in->measure);
+    Ls__Connections connections = LS__CONNECTIONS__INIT;
+    Ls__ErrnoCount failure_items[LOAD_ERRNO_MAX];
+    Ls__ErrnoCount *failures[LOAD_ERRNO_MAX];
+    Ls__Failure sample = LS__FAILURE__INIT;
+    struct health_list health = { NULL, NULL };
+    enum ls_err rc = health_of(in->workers, in->worker_count, &health);
+
+    if (rc != LS_OK)
+        return rc;
+    connections.asked = in->connections.asked;
+    connections.opened = in->connections.opened;
+    connections.failed = in->connections.failed;
+    connections.peak = in->connections.peak;
+    connections.reopened = in->connections.reopened;
+    connections.n_failures = failures_of(&in->connections, failure_items, failures);
+    connections.failures = failures;
+    report.trial = agent_session_trial(c->env.session);
+    report.preflight = &preflight;
+    report.warmup = &warmup;
+    report.measure = &measure;
+    report.ok_in_window = in->ok_in_window;
+    report.connections = &connections;
+    report.started_first_ns = in->started_first_ns;
+    report.started_ns = in->started_ns;
+    report.ended_ns = in->ended_ns;
+    report.intervals = in->intervals;
+    report.in_flight_ns = in->in_flight_ns;
+    report.bytes_in = in->bytes_in;
+    report.bytes_out = in->bytes_out;
+    report.workers = health.pointers;
+    report.n_workers = in->worker_count;
+    if (in->sample[0] != '\0') {
+        sample.code = ls_pb_text("sample");
+        sample.text = ls_pb_text(in->sample);
+        report.failure = &sample;
+    }
+    envelope.body_case = LS__ENVELOPE__BODY_CLIENT;
+    envelope.client = &report;
+    rc = agent_session_report(c->env.session, &envelope);
+    health_fini(&health);
+    return rc;
+}
+
+/* ---- events */
+
+static void on_preflight(struct client *c, const struct load_event *event, int64_t now_ns)
+{
+    struct agent_failure failure = { .code = "preflight", .text = event->diag.text };
+    Ls__Requests counts = requests_of(&event->preflight);
+    char cpus[128];
+
+    if (!event->ok) {
+        agent_session_on(c->env.session, LS_ON_FAIL, now_ns, &failure);
+        return;
+    }
+    agent_session_ready_facts(c->env.session, ls_cpuset_format(&c->cpus, cpus, sizeof(cpus)),
+                              agent_load_io(c->load), &counts);
+    agent_session_on(c->env.session, LS_ON_READY, now_ns, NULL);
+}
+
+static void on_done(struct client *c, const struct load_event *event, int64_t now_ns)
+{
+    struct agent_session *session = c->env.session;
+    enum ls_phase phase = agent_session_phase(session);
+
+    if (!c->armed)
+        return; /* of an attempt that was disarmed */
+    c->armed = false;
+    if (report_totals(c, &event->totals) != LS_OK)
+        ls_log(LS_LOG_ERROR, "client.report_lost", "trial=%u", agent_session_trial(session));
+    if (c->finishing) {
+        agent_session_finished(session, now_ns);
+        return;
+    }
+    if (phase == LS_PHASE_MEASURE) { /* a fixed count that is through before its limit */
+        agent_session_on(session, LS_ON_STOP, now_ns, NULL);
+        phase = LS_PHASE_DRAIN;
+    }
+    if (phase == LS_PHASE_DRAIN) {
+        agent_session_on(session, LS_ON_DRAINED, now_ns, NULL);
+        return;
+    }
+    agent_session_on(session, LS_ON_FAIL, now_ns,
+                     &(struct agent_failure){ .code = "load_ended",
+                                              .text = "the load ended before its window did" });
+}
+
+static void on_event(struct client *c, const struct load_event *event, int64_t now_ns)
+{
+    struct agent_failure late = { .code = "late", .text = event->diag.text };
+
+    switch (event->kind) {
+    case LOAD_EVENT_PREFLIGHT:
+        if (!c->finishing)
+            on_preflight(c, event, now_ns);
+        return;
+    case LOAD_EVENT_ARMED:
+        if (agent_session_phase(c->env.session) == LS_PHASE_ARM)
+            agent_session_on(c->env.session, LS_ON_ARMED, now_ns, NULL);
+        return;
+    case LOAD_EVENT_LATE:
+        c->armed = false;
+        if (c->finishing)
+            agent_session_finished(c->env.session, now_ns);
+        else
+            agent_session_on(c->env.session, LS_ON_LATE, now_ns, &late);
+        return;
+    case LOAD_EVENT_STARTED:
+        if (!c->finishing && c->armed)
+            agent_session_on(c->env.session, LS_ON_START, event->at_ns, NULL);
+        return;
+    case LOAD_EVENT_INTERVAL:
+        if (report_interval(c, &event->interval) != LS_OK)
+            ls_log(LS_LOG_ERROR, "client.interval_lost", "trial=%u index=%u",
+                   agent_session_trial(c->env.session), event->interval.index);
+        return;
+    case LOAD_EVENT_DONE:
+        on_done(c, event, now_ns);
+        return;
+    default:
+        return;
+    }
+}
+
+static void client_poll(void *role, int64_t now_ns)
+{
+    struct client *c = role;
+    struct load_event event;
+
+    while (c->load != NULL && agent_session_room(c->env.session) > ROOM_RESERVE &&
+           agent_load_poll(c->load, &event))
+        on_event(c, &event, now_ns);
+}
+
+static void client_finish(void *role)
+{
+    struct client *c = role;
+
+    c->finishing = true;
+    if (c->load != NULL && c->armed) {
+        agent_load_stop(c->load);
+        c->env.wake(c->env.ctx);
+        return; /* DONE follows */
+    }
+    agent_session_finished(c->env.session, 0);
+}
+
+static int64_t client_tick(void *role, int64_t now_ns)
+{
+    (void)role;
+    (void)now_ns;
+    return INT64_MAX;
+}
+
+const struct agent_role_class agent_role_client = {
+    .name = "client",
+    .tells_start = true,
+    .create = client_create,
+    .destroy = client_destroy,
+    .prepare = client_prepare,
+    .arm = client_arm,
+    .disarm = client_disarm,
+    .entered = client_entered,
+    .finish = client_finish,
+    .release = client_release,
+    .poll = client_poll,
+    .tick = client_tick,
+};

@@ -1,0 +1,445 @@
+/* A server: one target per trial, watched over the window, its log and end reported. */
+#include "agent/role.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/build.h"
+#include "agent/expand.h"
+#include "agent/files.h"
+#include "agent/host/facts.h"
+#include "agent/host/target.h"
+#include "agent/session.h"
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/log.h"
+#include "common/pb.h"
+
+#define LOG_MAX_BYTES   (16u << 20) /* kept of a target's output, per trial */
+#define LOG_PIECE_BYTES (64u << 10)
+#define ROOM_RESERVE    16u
+
+struct server {
+    struct agent_role_env env;
+    struct host_target *target; /* owned */
+    struct agent_build *ready;  /* owned */
+    struct agent_expanded argv;
+    struct agent_expanded envp;
+    struct agent_expanded version;
+    char dir[512];  /* of the trial; "" if there is none */
+    char cpus[128]; /* as the target really has them */
+    struct load_window window;
+    int64_t next_sample_ns; /* INT64_MAX: none is due */
+    bool finishing;
+    bool stop_asked;
+    /* after STOPPED */
+    bool stopped;
+    struct host_target_event end;
+    int log_fd;
+    uint64_t log_sent;
+    bool reported;
+};
+
+static enum ls_err server_create(const struct agent_role_env *env, void **out_role,
+                                 struct ls_diag *diag)
+{
+    struct server *s = calloc(1, sizeof(*s));
+
+    if (s == NULL)
+        return ls_fail(diag, LS_ENOMEM, "out of memory for the server");
+    s->env = *env;
+    s->log_fd = -1;
+    s->next_sample_ns = INT64_MAX;
+    *out_role = s;
+    return LS_OK;
+}
+
+static void server_release(void *role)
+{
+    struct server *s = role;
+    struct ls_diag diag;
+
+    host_target_destroy(s->target);
+    s->target = NULL;
+    agent_build_destroy(s->ready);
+    s->ready = NULL;
+    agent_expanded_fini(&s->argv);
+    agent_expanded_fini(&s->envp);
+    agent_expanded_fini(&s->version);
+    if (s->log_fd >= 0)
+        (void)close(s->log_fd);
+    s->log_fd = -1;
+    if (s->dir[0] != '\0' && ls_fs_remove_tree(s->dir, &diag) != LS_OK)
+        ls_log(LS_LOG_WARN, "server.folder_left", "%s", diag.text);
+    s->dir[0] = '\0';
+    s->next_sample_ns = INT64_MAX;
+    s->finishing = s->stop_asked = s->stopped = s->reported = false;
+    s->log_sent = 0;
+}
+
+static void server_destroy(void *role)
+{
+    if (role == NULL)
+        return;
+    server_release(role);
+    free(role);
+}
+
+/* ---- prepare */
+
+static enum ls_err files_of(struct server *s, const Ls__Prepare *prepare, struct host_file **out,
+                            struct ls_diag *diag)
+{
+    struct host_file *files = calloc(prepare->n_files + 1, sizeof(*files));
+    enum ls_err rc = LS_OK;
+
+    if (files == NULL)
+        return ls_fail(diag, LS_ENOMEM, "out of memory for the target's files");
+    for (size_t i = 0; i < prepare->n_files && rc == LS_OK; i++) {
+        const Ls__FileRef *ref = prepare->files[i];
+
+        files[i].name = ref->name;
+        files[i].executable = ref->executable;
+        rc = agent_files_get(s->env.files, ref->sha256, &files[i].data, diag);
+    }
+    if (rc != LS_OK) {
+        free(files);
+        return rc;
+    }
+    *out = files;
+    return LS_OK;
+}
+
+static enum ls_err expand_all(struct server *s, const Ls__Prepare *prepare, struct ls_diag *diag)
+{
+    const Ls__Target *t = prepare->target;
+    const struct agent_expand_values values = {
+        .dir = s->dir, .host = t->host, .port = t->port, .cpus = prepare->cpus
+    };
+    enum ls_err rc = agent_expand_argv(t->command, t->n_command, &values, &s->argv, diag);
+
+    if (rc == LS_OK)
+        rc = agent_expand_argv(t->version, t->n_version, &values, &s->version, diag);
+    if (rc == LS_OK)
+        rc = agent_expand_env(t->env, t->n_env, &values, &s->envp, diag);
+    return rc;
+}
+
+static int signal_number(const char *name)
+{
+    if (strncmp(name, "SIG", 3) == 0)
+        name += 3;
+    for (int i = 1; i < SIGRTMIN; i++) {
+        const char *abbreviation = sigabbrev_np(i);
+
+        if (abbreviation != NULL && strcmp(abbreviation, name) == 0)
+            return i;
+    }
+    return SIGTERM;
+}
+
+static enum ls_err start(struct server *s, const Ls__Prepare *prepare, struct ls_diag *diag)
+{
+    const Ls__Target *t = prepare->target;
+    const struct host_env env = { .wake = s->env.wake, .ctx = s->env.ctx };
+    struct host_file *files = NULL;
+    enum ls_err rc = files_of(s, prepare, &files, diag);
+
+    if (rc != LS_OK)
+        return rc;
+    rc = host_target_start(
+        &(struct host_target_spec){ .dir = s->dir,
+                                    .files = files,
+                                    .file_count = prepare->n_files,
+                                    .argv = s->argv.items,
+                                    .envp = s->envp.items,
+                                    .version_argv = t->n_version > 0 ? s->version.items : NULL,
+                                    .cpus = prepare->cpus,
+                                    .host = t->host,
+                                    .port = (uint16_t)t->port,
+                                    .ready = agent_build_get(s->ready),
+                                    .ready_timeout_ns = t->ready->timeout->ns,
+                                    .stop_signal = signal_number(t->stop->signal),
+                                    .grace_ns = t->stop->grace->ns,
+                                    .log_max_bytes = LOG_MAX_BYTES },
+        &env, &s->target, diag);
+    free(files);
+    return rc;
+}
+
+static enum ls_err server_prepare(void *role, const Ls__Prepare *prepare, struct ls_diag *diag)
+{
+    struct server *s = role;
+    struct ls_cpuset cpus;
+    enum ls_err rc;
+    int n;
+
+    server_release(s);
+    if (prepare->target == NULL || prepare->target->ready == NULL ||
+        prepare->target->ready->timeout == NULL || prepare->target->stop == NULL ||
+        prepare->target->stop->grace == NULL || prepare->target->stop->signal == NULL)
+        return ls_fail(diag, LS_EPROTO, "PREPARE came without its target's times");
+    n = snprintf(s->dir, sizeof(s->dir), "%s/trial-%03" PRIu32, s->env.work_dir, prepare->trial);
+    if (n < 0 || (size_t)n >= sizeof(s->dir)) {
+        s->dir[0] = '\0';
+        return ls_fail(diag, LS_ERANGE, "the work folder's path is too long");
+    }
+    rc = ls_fs_mkdirs(s->dir, 0700, diag);
+    if (rc == LS_OK)
+        rc = agent_pin_process(prepare->cpus, &cpus, diag);
+    if (rc == LS_OK)
+        rc = expand_all(s, prepare, diag);
+    if (rc == LS_OK)
+        rc = agent_build_ready(prepare, &s->ready, diag);
+    if (rc == LS_OK)
+        rc = start(s, prepare, diag);
+    return rc;
+}
+
+/* ---- the window */
+
+static enum ls_err server_arm(void *role, const struct load_window *window, struct ls_diag *diag)
+{
+    struct server *s = role;
+
+    (void)diag;
+    s->window = *window;
+    agent_session_on(s->env.session, LS_ON_ARMED, ls_clock_mono_ns(), NULL);
+    return LS_OK;
+}
+
+static void server_disarm(void *role)
+{
+    (void)role;
+}
+
+/* Edge 1: the window's start, 2: its end, 0: in between. A target that is gone gives no sample. */
+static void sample(struct server *s, uint32_t edge)
+{
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    Ls__SampleReport report = LS__SAMPLE_REPORT__INIT;
+    Ls__Sample usage = LS__SAMPLE__INIT;
+    struct host_usage now;
+    struct host_counters counters;
+
+    if (s->target == NULL || (edge == 0 && agent_session_room(s->env.session) <= ROOM_RESERVE))
+        return;
+    if (edge == 1)
+        host_target_reset_peak(s->target);
+    if (host_target_usage(s->target, ls_clock_mono_ns(), &now) != LS_OK)
+        return;
+    host_counters_read(s->cpus, &counters);
+    usage.at_ns = now.at_ns;
+    usage.cpu_ns = now.cpu_ns;
+    usage.rss_bytes = now.rss_bytes;
+    usage.processes = now.processes;
+    usage.threads = now.threads;
+    usage.voluntary_switches = now.voluntary_switches;
+    usage.involuntary_switches = now.involuntary_switches;
+    report.trial = agent_session_trial(s->env.session);
+    report.at_ns = now.at_ns;
+    report.edge = edge;
+    report.usage = &usage;
+    report.rss_peak_bytes = now.rss_peak_bytes;
+    report.listen_overflows = counters.listen_overflows;
+    report.tcp_retransmits = counters.tcp_retransmits;
+    report.cpus_busy_ns = counters.cpus_busy_ns;
+    report.cpus_steal_ns = counters.cpus_steal_ns;
+    envelope.body_case = LS__ENVELOPE__BODY_SAMPLE;
+    envelope.sample = &report;
+    if (agent_session_report(s->env.session, &envelope) != LS_OK)
+        ls_log(LS_LOG_ERROR, "server.sample_lost", "trial=%" PRIu32 " edge=%" PRIu32, report.trial,
+               edge);
+}
+
+static void server_entered(void *role, enum ls_phase phase, int64_t now_ns)
+{
+    struct server *s = role;
+
+    (void)now_ns;
+    if (phase == LS_PHASE_MEASURE) {
+        sample(s, 1);
+        s->next_sample_ns = s->window.start_ns + s->window.warmup_ns + s->window.interval_ns;
+    } else if (phase == LS_PHASE_DRAIN) {
+        s->next_sample_ns = INT64_MAX;
+        sample(s, 2);
+    }
+}
+
+static int64_t server_tick(void *role, int64_t now_ns)
+{
+    struct server *s = role;
+
+    if (agent_session_phase(s->env.session) != LS_PHASE_MEASURE)
+        return INT64_MAX;
+    if (s->next_sample_ns <= now_ns) {
+        sample(s, 0);
+        while (s->next_sample_ns <= now_ns)
+            s->next_sample_ns += s->window.interval_ns;
+    }
+    return s->next_sample_ns;
+}
+
+/* ---- the end */
+
+static bool send_log_piece(struct server *s)
+{
+    static unsigned char piece[LOG_PIECE_BYTES]; /* one control thread */
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    Ls__TargetLog report = LS__TARGET_LOG__INIT;
+    ssize_t n = s->log_fd >= 0 ? pread(s->log_fd, piece, sizeof(piece), (off_t)s->log_sent) : 0;
+
+    if (n <= 0)
+        return false;
+    report.trial = agent_session_trial(s->env.session);
+    report.offset = s->log_sent;
+    report.data.data = piece;
+    report.data.len = (size_t)n;
+    envelope.body_case = LS__ENVELOPE__BODY_TARGET_LOG;
+    envelope.target_log = &report;
+    if (agent_session_report(s->env.session, &envelope) != LS_OK)
+        return false;
+    s->log_sent += (uint64_t)n;
+    return true;
+}
+
+static void send_end(struct server *s, int64_t now_ns)
+{
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    Ls__ServerReport report = LS__SERVER_REPORT__INIT;
+    Ls__Failure failure = LS__FAILURE__INIT;
+
+    report.trial = agent_session_trial(s->env.session);
+    report.exit = s->end.exit;
+    report.stopped_by_us = s->end.stopped_by_us;
+    report.left_over = s->end.left_over;
+    report.log_bytes = s->end.log_bytes;
+    report.log_dropped_bytes = s->end.log_dropped_bytes;
+    if (s->end.code != NULL) {
+        failure.code = ls_pb_text(s->end.code);
+        failure.text = s->end.diag.text;
+        report.failure = &failure;
+    }
+    envelope.body_case = LS__ENVELOPE__BODY_SERVER;
+    envelope.server = &report;
+    if (agent_session_report(s->env.session, &envelope) != LS_OK)
+        ls_log(LS_LOG_ERROR, "server.report_lost", "trial=%" PRIu32, report.trial);
+    s->reported = true;
+    agent_session_finished(s->env.session, now_ns);
+}
+
+/* Log pieces as the ring takes them, then the end. */
+static void continue_end(struct server *s, int64_t now_ns)
+{
+    if (!s->finishing || !s->stopped || s->reported)
+        return;
+    while (agent_session_room(s->env.session) > ROOM_RESERVE) {
+        if (!send_log_piece(s)) {
+            send_end(s, now_ns);
+            return;
+        }
+    }
+}
+
+static void server_finish(void *role)
+{
+    struct server *s = role;
+    char path[600];
+
+    s->finishing = true;
+    s->next_sample_ns = INT64_MAX;
+    if (s->target == NULL) {
+        agent_session_finished(s->env.session, 0);
+        return;
+    }
+    (void)snprintf(path, sizeof(path), "%s/target.log", s->dir);
+    s->log_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW); /* none yet: nothing to send */
+    if (!s->stop_asked) {
+        s->stop_asked = true;
+        host_target_stop(s->target);
+    }
+}
+
+/* ---- events */
+
+static void on_up(struct server *s, const struct host_target_event *event, int64_t now_ns)
+{
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    Ls__TargetUp report = LS__TARGET_UP__INIT;
+    Ls__Program program = LS__PROGRAM__INIT;
+
+    program.argv = s->argv.items;
+    program.n_argv = s->argv.count;
+    program.environment = s->envp.items;
+    program.n_environment = s->envp.count;
+    program.path = ls_pb_text(event->program.path);
+    program.sha256 = ls_pb_text(event->program.sha256);
+    program.version = ls_pb_text(event->program.version);
+    program.folder = s->dir;
+    report.trial = agent_session_trial(s->env.session);
+    report.program = &program;
+    report.readiness_requests = event->readiness_requests;
+    report.up_after_ns = event->up_after_ns;
+    envelope.body_case = LS__ENVELOPE__BODY_TARGET_UP;
+    envelope.target_up = &report;
+    if (agent_session_report(s->env.session, &envelope) != LS_OK)
+        ls_log(LS_LOG_ERROR, "server.report_lost", "trial=%" PRIu32, report.trial);
+    (void)snprintf(s->cpus, sizeof(s->cpus), "%s", event->cpus);
+    agent_session_ready_facts(s->env.session, s->cpus, "", NULL);
+    agent_session_on(s->env.session, LS_ON_READY, now_ns, NULL);
+}
+
+static void on_failed(struct server *s, const struct host_target_event *event, int64_t now_ns)
+{
+    const struct agent_failure failure = { .code = event->code != NULL ? event->code : "failed",
+                                           .text = event->diag.text,
+                                           .log_tail = event->log_tail };
+
+    agent_session_on(s->env.session, LS_ON_FAIL, now_ns, &failure);
+}
+
+static void server_poll(void *role, int64_t now_ns)
+{
+    struct server *s = role;
+    struct host_target_event event;
+
+    while (s->target != NULL && host_target_poll(s->target, &event)) {
+        switch (event.kind) {
+        case HOST_TARGET_UP:
+            if (!s->finishing)
+                on_up(s, &event, now_ns);
+            break;
+        case HOST_TARGET_FAILED:
+        case HOST_TARGET_EXITED:
+            if (!s->finishing)
+                on_failed(s, &event, now_ns);
+            break;
+        case HOST_TARGET_STOPPED:
+            s->stopped = true;
+            s->end = event;
+            break;
+        default:
+            break;
+        }
+    }
+    continue_end(s, now_ns);
+}
+
+const struct agent_role_class agent_role_server = {
+    .name = "server",
+    .create = server_create,
+    .destroy = server_destroy,
+    .prepare = server_prepare,
+    .arm = server_arm,
+    .disarm = server_disarm,
+    .entered = server_entered,
+    .finish = server_finish,
+    .release = server_release,
+    .poll = server_poll,
+    .tick = server_tick,
+};

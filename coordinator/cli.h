@@ -1,0 +1,28 @@
+/* coordinator/cli.h - the commands of lockstep, and what they share. */
+#ifndef LS_COORDINATOR_CLI_H
+#define LS_COORDINATOR_CLI_H
+
+#include <stdbool.h>
+
+#include "common/err.h"
+#include "coordinator/exit.h"
+#include "proto/result.pb-c.h"
+
+/* Each takes its own argv, with the command's name in argv[0], and returns the exit status. */
+int coord_cmd_run(int argc, char **argv);
+int coord_cmd_bench(int argc, char **argv);
+int coord_cmd_check(int argc, char **argv);
+int coord_cmd_report(int argc, char **argv);
+
+/* Ends a command that failed before there was a result: the sentence on stderr and, with json, one
+ * document on stdout. Returns exit_status. */
+int coord_cli_fail(bool json, int exit_status, const char *text);
+
+/* The result on stdout: as JSON, or as text for the terminal. Returns exit_status, or
+ * COORD_EXIT_FAULT if stdout took it not. */
+int coord_cli_print(const Ls__Result *result, bool json, const char *dir, int exit_status);
+
+/* Is --json among the words? Asked before they are parsed, so that even a usage error is JSON. */
+bool coord_cli_wants_json(int argc, char **argv);
+
+#endif

@@ -1,0 +1,327 @@
+/* lockstep bench URL: what wrk's users expect, by the same road as a plan. */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/msg_json.h"
+#include "common/options.h"
+#include "common/pb.h"
+#include "coordinator/cli.h"
+#include "coordinator/execute.h"
+#include "coordinator/url.h"
+#include "proto/plan.pb-c.h"
+
+#define HEADERS_MAX   64u
+#define BODY_MAX      (1u << 20)
+#define COUNT_TIME_NS (10 * 60 * LS_NS_PER_S) /* the most that a fixed count may take */
+#define TIME_NS       (10 * LS_NS_PER_S)
+
+struct arguments {
+    uint64_t connections;
+    uint64_t threads;
+    int64_t duration_ns;
+    uint64_t requests;
+    double rate_per_s;
+    uint64_t pipeline;
+    const char *method;
+    struct ls_option_list headers;
+    const char *body;
+    int64_t timeout_ns;
+    int64_t warmup_ns;
+    uint64_t expect_status;
+    const char *expect_body;
+    const char *cpus;
+    const char *out;
+    bool json;
+    bool quiet;
+    bool help;
+};
+
+#define ROW(field) offsetof(struct arguments, field)
+
+static const struct ls_option rows[] = {
+    { "connections", 'c', LS_OPTION_COUNT, ROW(connections), "N", "10", 1, 1e6,
+      "connections kept open" },
+    { "threads", 't', LS_OPTION_COUNT, ROW(threads), "N", "2", 1, 1024,
+      "worker threads, each on a CPU of its own where there are enough" },
+    { "duration", 'd', LS_OPTION_DURATION, ROW(duration_ns), "TIME", NULL, 1e8, 8.64e13,
+      "how long to measure (10s)" },
+    { "requests", 'n', LS_OPTION_COUNT, ROW(requests), "N", NULL, 1, 1e12,
+      "measure this many requests instead of a time" },
+    { "rate", 'R', LS_OPTION_RATE, ROW(rate_per_s), "RATE", NULL, 1e-3, 1e9,
+      "open loop: this many requests a second, whether or not they are answered" },
+    { "pipeline", 'p', LS_OPTION_COUNT, ROW(pipeline), "N", "1", 1, 1024,
+      "requests in flight per connection" },
+    { "method", 'm', LS_OPTION_TEXT, ROW(method), "METHOD", "GET", 1, 0, "request method" },
+    { "header", 'H', LS_OPTION_LIST, ROW(headers), "'NAME: VALUE'", NULL, 1, 0,
+      "a request header; may be given several times" },
+    { "body", 'b', LS_OPTION_TEXT, ROW(body), "TEXT|@FILE", NULL, 1, 0, "request body" },
+    { "timeout", 0, LS_OPTION_DURATION, ROW(timeout_ns), "TIME", "5s", 1e6, 6e11,
+      "of one request" },
+    { "warmup", 0, LS_OPTION_DURATION, ROW(warmup_ns), "TIME", "1s", 0, 3.6e12,
+      "load before the measurement" },
+    { "expect-status", 0, LS_OPTION_COUNT, ROW(expect_status), "CODE", NULL, 200, 599,
+      "the only status that is right (any of 200 to 399)" },
+    { "expect-body", 0, LS_OPTION_TEXT, ROW(expect_body), "TEXT|@FILE", NULL, 1, 0,
+      "the only body that is right" },
+    { "cpus", 0, LS_OPTION_TEXT, ROW(cpus), "LIST", "auto", 1, 0, "CPUs of the workers: 2-3" },
+    { "out", 'o', LS_OPTION_TEXT, ROW(out), "DIR", NULL, 1, 0, "write a result folder, too" },
+    { "json", 0, LS_OPTION_FLAG, ROW(json), NULL, NULL, 1, 0, "the result as one JSON document" },
+    { "quiet", 'q', LS_OPTION_FLAG, ROW(quiet), NULL, NULL, 1, 0, "no progress on stderr" },
+    { "help", 'h', LS_OPTION_FLAG, ROW(help), NULL, NULL, 1, 0, "this text" },
+};
+
+/* All parts of a plan, on the stack; only its JSON text leaves this file. */
+struct draft {
+    struct arguments args;
+    struct coord_url url;
+    char name[64];
+    char *body;                      /* owned */
+    char *expect_body;               /* owned */
+    char *header_texts[HEADERS_MAX]; /* owned: "name\0value" */
+};
+
+/* TEXT as it is, or the content of @FILE; the caller frees. */
+static enum ls_err text_or_file(const char *word, char **out, struct ls_diag *diag)
+{
+    size_t len;
+    enum ls_err rc;
+
+    if (word[0] != '@') {
+        *out = strdup(word);
+        return *out != NULL ? LS_OK : ls_fail(diag, LS_ENOMEM, "out of memory");
+    }
+    rc = ls_fs_read(word + 1, BODY_MAX, out, &len, diag);
+    if (rc == LS_OK && strlen(*out) != len)
+        return ls_fail(diag, LS_EINVAL, "%s holds a NUL byte, which a plan's text cannot", word);
+    return rc;
+}
+
+/* "Name: value" cut at the colon, in place of a copy. */
+static enum ls_err split_header(const char *word, char **out, const char **out_value,
+                                struct ls_diag *diag)
+{
+    char *copy = strdup(word);
+    char *colon = copy != NULL ? strchr(copy, ':') : NULL;
+
+    *out = copy;
+    if (copy == NULL)
+        return ls_fail(diag, LS_ENOMEM, "out of memory");
+    if (colon == NULL || colon == copy)
+        return ls_fail(diag, LS_EINVAL, "-H '%.60s': a header is written 'Name: value'", word);
+    *colon++ = '\0';
+    *out_value = colon + strspn(colon, " \t");
+    return LS_OK;
+}
+
+static void name_target(struct draft *d)
+{
+    (void)snprintf(d->name, sizeof(d->name), "%.50s-%" PRIu32, d->url.host, d->url.port);
+    for (char *c = d->name; *c != '\0'; c++) {
+        if (*c == ':' || *c == '%')
+            *c = '-';
+    }
+}
+
+static enum ls_err read_words(struct draft *d, struct ls_diag *diag)
+{
+    enum ls_err rc = LS_OK;
+
+    if (d->args.requests > 0 && d->args.rate_per_s > 0)
+        return ls_fail(diag, LS_EINVAL,
+                       "-n and -R exclude each other: a count is closed loop, a rate lasts -d");
+    if (d->args.headers.count > HEADERS_MAX)
+        return ls_fail(diag, LS_ERANGE, "more than %u headers", HEADERS_MAX);
+    if (d->args.body != NULL)
+        rc = text_or_file(d->args.body, &d->body, diag);
+    if (rc == LS_OK && d->args.expect_body != NULL)
+        rc = text_or_file(d->args.expect_body, &d->expect_body, diag);
+    name_target(d);
+    return rc;
+}
+
+static enum ls_err compose_request(struct draft *d, Ls__Request__HeadersEntry *entries,
+                                   Ls__Request__HeadersEntry **pointers, Ls__Request *request,
+                                   Ls__Expect *expect, struct ls_diag *diag)
+{
+    bool has_host = false;
+    size_t n = 0;
+
+    for (size_t i = 0; i < d->args.headers.count; i++) {
+        const char *value = "";
+        enum ls_err rc = split_header(d->args.headers.items[i], &d->header_texts[i], &value, diag);
+
+        if (rc != LS_OK)
+            return rc;
+        ls__request__headers_entry__init(&entries[n]);
+        entries[n].key = d->header_texts[i];
+        entries[n].value = ls_pb_text(value);
+        has_host |= strcasecmp(entries[n].key, "host") == 0;
+        pointers[n] = &entries[n];
+        n++;
+    }
+    if (!has_host) { /* the name as it was given, not the address it resolved to */
+        ls__request__headers_entry__init(&entries[n]);
+        entries[n].key = ls_pb_text("Host");
+        entries[n].value = d->url.authority;
+        pointers[n] = &entries[n];
+        n++;
+    }
+    request->method = ls_pb_text(d->args.method);
+    request->path = d->url.path;
+    request->headers = pointers;
+    request->n_headers = n;
+    request->body = d->body;
+    expect->has_status = d->args.expect_status > 0;
+    expect->status = (uint32_t)d->args.expect_status;
+    expect->body = d->expect_body;
+    request->expect = expect;
+    return LS_OK;
+}
+
+static void compose_load(const struct draft *d, Ls__Load *load, Ls__Closed *closed,
+                         Ls__Count *count, Ls__Constant *constant, Ls__Rate *rate)
+{
+    if (d->args.rate_per_s > 0) {
+        rate->per_s = d->args.rate_per_s;
+        constant->rate = rate;
+        load->law_case = LS__LOAD__LAW_CONSTANT;
+        load->constant = constant;
+        return;
+    }
+    if (d->args.requests > 0) {
+        count->n = d->args.requests;
+        closed->requests = count;
+    }
+    load->law_case = LS__LOAD__LAW_CLOSED;
+    load->closed = closed;
+}
+
+/* The plan that says what the options say, as text: what runs can be read, kept and run again. */
+static enum ls_err compose(struct draft *d, char **out_text, struct ls_diag *diag)
+{
+    Ls__Plan plan = LS__PLAN__INIT;
+    Ls__Fleet fleet = LS__FLEET__INIT;
+    Ls__FleetCpus cpus = LS__FLEET_CPUS__INIT;
+    Ls__Target target = LS__TARGET__INIT;
+    Ls__Workload workload = LS__WORKLOAD__INIT;
+    Ls__Http http = LS__HTTP__INIT;
+    Ls__Request request = LS__REQUEST__INIT;
+    Ls__Request__HeadersEntry entries[HEADERS_MAX + 1];
+    Ls__Request__HeadersEntry *headers[HEADERS_MAX + 1];
+    Ls__Expect expect = LS__EXPECT__INIT;
+    Ls__Load load = LS__LOAD__INIT;
+    Ls__Closed closed = LS__CLOSED__INIT;
+    Ls__Constant constant = LS__CONSTANT__INIT;
+    Ls__Count count = LS__COUNT__INIT;
+    Ls__Rate rate = LS__RATE__INIT;
+    Ls__Duration warmup = LS__DURATION__INIT;
+    Ls__Duration measure = LS__DURATION__INIT;
+    Ls__Duration timeout = LS__DURATION__INIT;
+    Ls__Schedule schedule = LS__SCHEDULE__INIT;
+    Ls__Target *targets[] = { &target };
+    Ls__Workload *workloads[] = { &workload };
+    Ls__Request *requests[] = { &request };
+    enum ls_err rc = compose_request(d, entries, headers, &request, &expect, diag);
+
+    if (rc != LS_OK)
+        return rc;
+    warmup.ns = d->args.warmup_ns;
+    timeout.ns = d->args.timeout_ns;
+    measure.ns = d->args.duration_ns > 0 ? d->args.duration_ns
+                 : d->args.requests > 0  ? COUNT_TIME_NS
+                                         : TIME_NS;
+    compose_load(d, &load, &closed, &count, &constant, &rate);
+    fleet.has_clients = fleet.has_servers = true;
+    fleet.clients = 1;
+    fleet.servers = 0;
+    cpus.client = ls_pb_text(d->args.cpus);
+    fleet.cpus = &cpus;
+    target.name = d->name;
+    target.host = d->url.address;
+    target.has_port = target.has_external = true;
+    target.port = d->url.port;
+    target.external = true;
+    http.requests = requests;
+    http.n_requests = 1;
+    http.has_pipeline = true;
+    http.pipeline = (uint32_t)d->args.pipeline;
+    workload.name = ls_pb_text("bench");
+    workload.protocol_case = LS__WORKLOAD__PROTOCOL_HTTP;
+    workload.http = &http;
+    workload.has_connections = true;
+    workload.connections = (uint32_t)d->args.connections;
+    workload.load = &load;
+    workload.warmup = &warmup;
+    workload.measure = &measure;
+    workload.timeout = &timeout;
+    schedule.has_repetitions = true;
+    schedule.repetitions = 1;
+    plan.name = ls_pb_text("bench");
+    plan.fleet = &fleet;
+    plan.targets = targets;
+    plan.n_targets = 1;
+    plan.workloads = workloads;
+    plan.n_workloads = 1;
+    plan.schedule = &schedule;
+    *out_text = ls_msg_to_json(&plan.base, 2);
+    return *out_text != NULL ? LS_OK : ls_fail(diag, LS_ENOMEM, "out of memory for the plan");
+}
+
+static void draft_fini(struct draft *d)
+{
+    ls_options_fini(rows, LS_ARRAY_LEN(rows), &d->args);
+    free(d->body);
+    free(d->expect_body);
+    for (size_t i = 0; i < HEADERS_MAX; i++)
+        free(d->header_texts[i]);
+}
+
+static int bench(struct draft *d, const char *word, struct ls_diag *diag)
+{
+    char *text = NULL;
+    int status;
+
+    if (coord_url_parse(word, &d->url, diag) != LS_OK || read_words(d, diag) != LS_OK ||
+        compose(d, &text, diag) != LS_OK)
+        return coord_cli_fail(d->args.json, COORD_EXIT_USAGE, diag->text);
+    status = coord_execute(
+        &(struct coord_execute_options){ .file = "bench",
+                                         .text = text,
+                                         .base_dir = ".",
+                                         .out_dir = d->args.out != NULL ? d->args.out : "",
+                                         .workers_per_client = (uint32_t)d->args.threads,
+                                         .json = d->args.json,
+                                         .quiet = d->args.quiet });
+    free(text);
+    return status;
+}
+
+int coord_cmd_bench(int argc, char **argv)
+{
+    struct draft draft = { 0 };
+    struct ls_diag diag = { 0 };
+    const char *word = NULL;
+    size_t plain = 0;
+    bool json = coord_cli_wants_json(argc, argv);
+    int status;
+
+    if (ls_options_parse(rows, LS_ARRAY_LEN(rows), argc, argv, &draft.args, &word, 1, &plain,
+                         &diag) != LS_OK) {
+        status = coord_cli_fail(json, COORD_EXIT_USAGE, diag.text);
+    } else if (draft.args.help) {
+        (void)printf("usage: lockstep bench [option ...] URL\n\n");
+        ls_options_help(rows, LS_ARRAY_LEN(rows), stdout);
+        status = COORD_EXIT_OK;
+    } else if (plain == 0) {
+        status = coord_cli_fail(json, COORD_EXIT_USAGE, "bench: URL is missing: what to load?");
+    } else {
+        status = bench(&draft, word, &diag);
+    }
+    draft_fini(&draft);
+    return status;
+}

@@ -1,0 +1,76 @@
+/* lockstep report DIR: renders a result again. */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/buf.h"
+#include "common/options.h"
+#include "coordinator/cli.h"
+#include "coordinator/result/report.h"
+#include "coordinator/result/store.h"
+
+struct arguments {
+    const char *format;
+    bool json;
+    bool help;
+};
+
+static const struct ls_option rows[] = {
+    { "format", 'f', LS_OPTION_TEXT, offsetof(struct arguments, format), "FORMAT", "text", 1, 0,
+      "text, json, csv or markdown" },
+    { "json", 0, LS_OPTION_FLAG, offsetof(struct arguments, json), NULL, NULL, 1, 0,
+      "the same as --format json" },
+    { "help", 'h', LS_OPTION_FLAG, offsetof(struct arguments, help), NULL, NULL, 1, 0,
+      "this text" },
+};
+
+static int render(const Ls__Result *result, enum coord_report_format format, const char *dir)
+{
+    struct ls_diag diag = { 0 };
+    struct ls_buf text;
+    int status = COORD_EXIT_OK;
+
+    if (format == COORD_REPORT_TEXT || format == COORD_REPORT_JSON)
+        return coord_cli_print(result, format == COORD_REPORT_JSON, dir, COORD_EXIT_OK);
+    ls_buf_init(&text, COORD_RESULT_MAX_BYTES);
+    if (coord_report(result, format, &(struct coord_report_options){ .dir = dir }, &text, &diag) !=
+        LS_OK)
+        status = coord_cli_fail(false, COORD_EXIT_FAULT, diag.text);
+    else if (fwrite(text.data, 1, text.len, stdout) != text.len || fflush(stdout) != 0)
+        status = coord_cli_fail(false, COORD_EXIT_FAULT, "stdout did not take the report");
+    ls_buf_fini(&text);
+    return status;
+}
+
+int coord_cmd_report(int argc, char **argv)
+{
+    struct arguments args = { 0 };
+    struct ls_diag diag = { 0 };
+    const char *dir = NULL;
+    size_t plain = 0;
+    enum coord_report_format format = COORD_REPORT_TEXT;
+    Ls__Result *result = NULL;
+    bool json = coord_cli_wants_json(argc, argv);
+    int status;
+
+    if (ls_options_parse(rows, LS_ARRAY_LEN(rows), argc, argv, &args, &dir, 1, &plain, &diag) !=
+        LS_OK)
+        return coord_cli_fail(json, COORD_EXIT_USAGE, diag.text);
+    if (args.help) {
+        (void)printf("usage: lockstep report DIR [--format text|json|csv|markdown]\n\n");
+        ls_options_help(rows, LS_ARRAY_LEN(rows), stdout);
+        return COORD_EXIT_OK;
+    }
+    if (plain == 0)
+        return coord_cli_fail(json, COORD_EXIT_USAGE,
+                              "report: DIR is missing: which result folder?");
+    if (args.json)
+        args.format = "json";
+    if (coord_report_parse_format(args.format, &format, &diag) != LS_OK)
+        return coord_cli_fail(json, COORD_EXIT_USAGE, diag.text);
+    if (coord_store_load(dir, &result, &diag) != LS_OK)
+        return coord_cli_fail(json, COORD_EXIT_USAGE, diag.text);
+    status = render(result, format, dir);
+    ls__result__free_unpacked(result, NULL);
+    return status;
+}

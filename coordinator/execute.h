@@ -1,0 +1,28 @@
+/* coordinator/execute.h - from a plan's text to a printed result: what run and bench have in
+ * common. */
+#ifndef LS_COORDINATOR_EXECUTE_H
+#define LS_COORDINATOR_EXECUTE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/options.h"
+
+struct coord_execute_options {
+    const char *file;            /* how messages name the text */
+    const char *text;            /* the plan; NULL: read from file */
+    const char *base_dir;        /* NULL: the folder of file */
+    const char *out_dir;         /* NULL: a name by plan and time; "": write nothing */
+    const char *only;            /* glob on target/workload; NULL: all */
+    const char *seed;            /* NULL: the plan's, or drawn */
+    struct ls_option_list set;   /* path=value */
+    uint32_t workers_per_client; /* 0: one for each CPU */
+    bool json;
+    bool quiet;
+    bool check_only; /* say what would be done, do nothing */
+};
+
+/* Prints the result, or what is wrong. Returns the exit status. */
+int coord_execute(const struct coord_execute_options *options);
+
+#endif

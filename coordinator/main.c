@@ -1,0 +1,73 @@
+/* lockstep: the commands. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/msg_yaml.h"
+#include "coordinator/cli.h"
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *arguments;
+    const char *help;
+} commands[] = {
+    { "run", coord_cmd_run, "PLAN", "runs a test plan" },
+    { "bench", coord_cmd_bench, "URL", "loads one URL, no plan file" },
+    { "check", coord_cmd_check, "PLAN", "validates a plan and says what it would do" },
+    { "report", coord_cmd_report, "DIR", "renders a result again" },
+};
+
+static void help(FILE *file)
+{
+    (void)fputs("usage: lockstep COMMAND [argument ...]\n\n", file);
+    for (size_t i = 0; i < LS_ARRAY_LEN(commands); i++)
+        (void)fprintf(file, "  %-7s %-5s  %s\n", commands[i].name, commands[i].arguments,
+                      commands[i].help);
+    (void)fputs("\n'lockstep COMMAND --help' lists a command's options.\n"
+                "Exit status: 0 done and valid; 2 usage or plan; 3 incomplete; 4 a result is "
+                "invalid; 70 our own fault; 130 interrupted.\n",
+                file);
+}
+
+static int unknown(int argc, char **argv)
+{
+    const char *names[LS_ARRAY_LEN(commands)];
+    const char *meant;
+    char text[200];
+
+    for (size_t i = 0; i < LS_ARRAY_LEN(commands); i++)
+        names[i] = commands[i].name;
+    meant = ls_closest(argv[1], names, LS_ARRAY_LEN(commands));
+    if (meant != NULL)
+        (void)snprintf(text, sizeof(text), "unknown command '%.60s'; did you mean '%s'?", argv[1],
+                       meant);
+    else
+        (void)snprintf(text, sizeof(text),
+                       "unknown command '%.60s'; 'lockstep --help' lists the commands", argv[1]);
+    return coord_cli_fail(coord_cli_wants_json(argc, argv), COORD_EXIT_USAGE, text);
+}
+
+int main(int argc, char **argv)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file limit is an error to report, not to die of */
+    if (argc < 2) {
+        help(stderr);
+        return COORD_EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        help(stdout);
+        return COORD_EXIT_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        (void)printf("lockstep %s\n", LS_VERSION);
+        return COORD_EXIT_OK;
+    }
+    for (size_t i = 0; i < LS_ARRAY_LEN(commands); i++) {
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    }
+    return unknown(argc, argv);
+}

@@ -1,0 +1,193 @@
+#include "coordinator/run/fill.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/units.h"
+#include "coordinator/exit.h"
+
+enum ls_err coord_fill_text(char **field, const char *text)
+{
+    char *copy = strdup(text);
+
+    if (copy == NULL)
+        return LS_ENOMEM;
+    if (*field != NULL && *field != (const char *)protobuf_c_empty_string)
+        free(*field);
+    *field = copy;
+    return LS_OK;
+}
+
+/* For what people may miss, but not the run. */
+static void try_text(char **field, const char *text)
+{
+    (void)!coord_fill_text(field, text);
+}
+
+static void try_now(char **field)
+{
+    char text[32];
+
+    ls_clock_format_wall(ls_clock_wall_ns(), text, sizeof(text));
+    try_text(field, text);
+}
+
+enum ls_err coord_fill_begin(Ls__Result *result, const struct coord_run_options *options,
+                             const char *run_id)
+{
+    const Ls__Plan *plan = options->plan;
+
+    result->seed = options->trials->seed;
+    result->trials_planned = (uint32_t)options->trials->count;
+    try_now(&result->started_at);
+    if (coord_fill_text(&result->run_id, run_id) != LS_OK ||
+        coord_fill_text(&result->name, plan->name) != LS_OK ||
+        coord_fill_text(&result->lockstep_version, LS_VERSION) != LS_OK ||
+        coord_fill_text(&result->plan_sha256, options->plan_sha256) != LS_OK)
+        return LS_ENOMEM;
+    return plan->description != NULL ? coord_fill_text(&result->description, plan->description)
+                                     : LS_OK;
+}
+
+static const char *status_name(int exit_status)
+{
+    switch (exit_status) {
+    case COORD_EXIT_OK:
+    case COORD_EXIT_THRESHOLD:
+    case COORD_EXIT_INVALID:
+        return "complete";
+    case COORD_EXIT_INCOMPLETE:
+        return "incomplete";
+    case COORD_EXIT_INTERRUPTED:
+        return "interrupted";
+    default:
+        return "failed";
+    }
+}
+
+void coord_fill_end(Ls__Result *result, int exit_status, const char *error)
+{
+    result->exit_status = (uint32_t)exit_status;
+    if (result->lockstep_version[0] == '\0')
+        try_text(&result->lockstep_version, LS_VERSION);
+    try_text(&result->status, status_name(exit_status));
+    try_text(&result->error, error);
+    try_now(&result->finished_at);
+}
+
+/* ---- hosts */
+
+static Ls__Facts *copy_facts(const Ls__Facts *facts)
+{
+    size_t size = ls__facts__get_packed_size(facts);
+    unsigned char *packed = malloc(size + 1);
+    Ls__Facts *copy = NULL;
+
+    if (packed != NULL) {
+        (void)ls__facts__pack(facts, packed);
+        copy = ls__facts__unpack(NULL, size, packed);
+    }
+    free(packed);
+    return copy;
+}
+
+static Ls__Host *host_of(const struct coord_agent *a, int64_t now_ns)
+{
+    Ls__Host *host = malloc(sizeof(*host));
+    char cpus[256];
+
+    if (host == NULL)
+        return NULL;
+    ls__host__init(host);
+    try_text(&host->agent, a->name);
+    try_text(&host->role, a->role == LS__ROLE__ROLE_SERVER ? "server" : "client");
+    try_text(&host->address, a->address);
+    try_text(&host->version, a->software);
+    try_text(&host->cpus, ls_cpuset_format(&a->cpus, cpus, sizeof(cpus)));
+    host->cpus_shared = a->cpus_shared;
+    if (a->facts != NULL)
+        host->facts = copy_facts(a->facts);
+    if (ls_offset_known(&a->offset))
+        host->clock = malloc(sizeof(*host->clock));
+    if (host->clock != NULL) {
+        ls__host_clock__init(host->clock);
+        host->clock->offset_ns = ls_offset_ns(&a->offset);
+        host->clock->error_ns = ls_offset_error_ns(&a->offset, now_ns);
+        host->clock->round_trip_ns = ls_offset_round_trip_ns(&a->offset);
+    }
+    return host;
+}
+
+void coord_fill_hosts(Ls__Result *result, struct coord_fleet *fleet)
+{
+    uint32_t n = coord_fleet_size(fleet);
+    int64_t now_ns = ls_clock_mono_ns();
+    Ls__Host **hosts = calloc(n, sizeof(Ls__Host *));
+
+    if (hosts == NULL)
+        return; /* the older ones stay */
+    for (size_t i = 0; i < result->n_hosts; i++)
+        ls__host__free_unpacked(result->hosts[i], NULL);
+    free(result->hosts);
+    result->hosts = hosts;
+    result->n_hosts = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        hosts[result->n_hosts] = host_of(coord_fleet_agent(fleet, i), now_ns);
+        if (hosts[result->n_hosts] != NULL)
+            result->n_hosts++;
+    }
+}
+
+/* ---- trials */
+
+static void describe_load(const Ls__Workload *workload, char *out, size_t out_bytes)
+{
+    char text[48];
+
+    if (workload->load->law_case == LS__LOAD__LAW_CONSTANT)
+        (void)snprintf(out, out_bytes, "constant %s",
+                       ls_format_rate(workload->load->constant->rate->per_s, text, sizeof(text)));
+    else if (workload->load->closed->requests != NULL)
+        (void)snprintf(out, out_bytes, "closed %" PRIu64 " requests",
+                       workload->load->closed->requests->n);
+    else
+        (void)snprintf(out, out_bytes, "closed");
+}
+
+Ls__Trial *coord_fill_trial(const struct coord_trial *trial, int64_t started_wall_ns)
+{
+    Ls__Trial *message = malloc(sizeof(*message));
+    char load[96];
+    char when[32];
+
+    if (message == NULL)
+        return NULL;
+    ls__trial__init(message);
+    describe_load(trial->workload, load, sizeof(load));
+    ls_clock_format_wall(started_wall_ns, when, sizeof(when));
+    message->index = trial->index;
+    message->repetition = trial->repetition;
+    if (coord_fill_text(&message->target, trial->target->name) == LS_OK &&
+        coord_fill_text(&message->workload, trial->workload->name) == LS_OK &&
+        coord_fill_text(&message->load, load) == LS_OK &&
+        coord_fill_text(&message->started_at, when) == LS_OK)
+        return message;
+    ls__trial__free_unpacked(message, NULL);
+    return NULL;
+}
+
+enum ls_err coord_fill_add_trial(Ls__Result *result, Ls__Trial *trial, struct ls_diag *diag)
+{
+    Ls__Trial **trials = realloc(result->trials, (result->n_trials + 1) * sizeof(Ls__Trial *));
+
+    if (trials == NULL) {
+        ls__trial__free_unpacked(trial, NULL);
+        return ls_fail(diag, LS_ENOMEM, "out of memory for the trial's result");
+    }
+    result->trials = trials;
+    trials[result->n_trials++] = trial;
+    return LS_OK;
+}

@@ -1,0 +1,26 @@
+/* coordinator/run/fill.h - the parts of a Result that are not measured: who, when, what was
+ * planned. */
+#ifndef LS_COORDINATOR_RUN_FILL_H
+#define LS_COORDINATOR_RUN_FILL_H
+
+#include "common/err.h"
+#include "coordinator/fleet/fleet.h"
+#include "coordinator/run/run.h"
+
+/* *field = a copy of text; what it held before is freed. LS_ENOMEM. */
+enum ls_err coord_fill_text(char **field, const char *text) LS_NODISCARD;
+
+enum ls_err coord_fill_begin(Ls__Result *result, const struct coord_run_options *options,
+                             const char *run_id) LS_NODISCARD;
+/* Hosts with their clocks as they are now. Out of memory: fewer of them. */
+void coord_fill_hosts(Ls__Result *result, struct coord_fleet *fleet);
+/* Status by the exit status, the error and the time. */
+void coord_fill_end(Ls__Result *result, int exit_status, const char *error);
+
+/* NULL: out of memory. */
+Ls__Trial *coord_fill_trial(const struct coord_trial *trial, int64_t started_wall_ns);
+/* Takes the trial over, also when it fails. */
+enum ls_err coord_fill_add_trial(Ls__Result *result, Ls__Trial *trial,
+                                 struct ls_diag *diag) LS_NODISCARD;
+
+#endif

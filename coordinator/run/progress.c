@@ -1,0 +1,151 @@
+#include "coordinator/run/progress.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/units.h"
+
+#define LIVE_NS  (250 * LS_NS_PER_MS)
+#define PLAIN_NS LS_NS_PER_S
+
+struct coord_progress {
+    bool quiet;
+    bool live; /* a terminal that understands cursor movement */
+    bool colour;
+    bool line_shown; /* a live line stands there now */
+    int64_t next_ns;
+    char trial[200];
+    char phase[40]; /* as shown last */
+};
+
+struct coord_progress *coord_progress_create(bool quiet)
+{
+    struct coord_progress *p = calloc(1, sizeof(*p));
+    const char *term = getenv("TERM");
+    const char *no_colour = getenv("NO_COLOR");
+    bool dumb = term == NULL || *term == '\0' || strcmp(term, "dumb") == 0;
+
+    if (p == NULL)
+        return NULL;
+    p->quiet = quiet;
+    p->live = isatty(STDERR_FILENO) == 1 && !dumb && getenv("CI") == NULL;
+    p->colour = p->live && (no_colour == NULL || *no_colour == '\0');
+    return p;
+}
+
+static void clear_line(struct coord_progress *p)
+{
+    if (p->line_shown)
+        (void)fputs("\r\033[K", stderr);
+    p->line_shown = false;
+}
+
+void coord_progress_destroy(struct coord_progress *progress)
+{
+    if (progress == NULL)
+        return;
+    clear_line(progress);
+    (void)fflush(stderr);
+    free(progress);
+}
+
+void coord_progress_say(struct coord_progress *progress, const char *fmt, ...)
+{
+    char text[2048];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    for (char *c = text; *c != '\0'; c++) { /* names and peers' words are data */
+        if (((unsigned char)*c < 0x20 && *c != '\n') || *c == 0x7f)
+            *c = '?';
+    }
+    if (progress != NULL)
+        clear_line(progress);
+    (void)fprintf(stderr, "%s\n", text);
+    (void)fflush(stderr);
+}
+
+void coord_progress_trial(struct coord_progress *progress, uint32_t index, uint32_t total,
+                          const char *target, const char *workload, uint32_t repetition)
+{
+    if (progress == NULL)
+        return;
+    (void)snprintf(progress->trial, sizeof(progress->trial),
+                   "[%" PRIu32 "/%" PRIu32 "] %.60s %.60s r%" PRIu32, index, total, target,
+                   workload, repetition);
+    progress->phase[0] = '\0';
+    progress->next_ns = 0;
+}
+
+static void compose(char *out, size_t bytes, int64_t now_ns, const char *phase, int64_t end_ns,
+                    const struct coord_merge_progress *latest)
+{
+    char rate[48];
+    char p50[48];
+    char p99[48];
+    size_t used = (size_t)snprintf(out, bytes, "%s", phase);
+
+    if (end_ns > now_ns)
+        used += (size_t)snprintf(out + used, bytes - used, " %.0f s left",
+                                 (double)(end_ns - now_ns) / 1e9);
+    if (latest == NULL || latest->length_ns <= 0)
+        return;
+    used +=
+        (size_t)snprintf(out + used, bytes - used, "  %s/s",
+                         ls_human_count((double)latest->completed * 1e9 / (double)latest->length_ns,
+                                        rate, sizeof(rate)));
+    if (latest->p50_ns > 0)
+        used += (size_t)snprintf(out + used, bytes - used, "  p50 %s  p99 %s",
+                                 ls_human_duration((double)latest->p50_ns, p50, sizeof(p50)),
+                                 ls_human_duration((double)latest->p99_ns, p99, sizeof(p99)));
+    (void)snprintf(out + used, bytes - used, "  errors %" PRIu64, latest->errors);
+}
+
+static unsigned columns(void)
+{
+    struct winsize size;
+
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20)
+        return 80;
+    return size.ws_col;
+}
+
+void coord_progress_update(struct coord_progress *progress, int64_t now_ns, const char *phase,
+                           int64_t end_ns, const struct coord_merge_progress *latest)
+{
+    char what[256];
+    char line[512];
+    bool changed;
+
+    if (progress == NULL || progress->quiet)
+        return;
+    changed = strcmp(progress->phase, phase) != 0;
+    if (now_ns < progress->next_ns && !(progress->live && changed))
+        return;
+    (void)snprintf(progress->phase, sizeof(progress->phase), "%s", phase);
+    progress->next_ns = now_ns + (progress->live ? LIVE_NS : PLAIN_NS);
+    compose(what, sizeof(what), now_ns, phase, end_ns, latest);
+    (void)snprintf(line, sizeof(line), "%s  %s", progress->trial, what);
+    if (!progress->live) {
+        (void)fprintf(stderr, "%s\n", line);
+        return;
+    }
+    line[columns() - 1 < sizeof(line) - 1 ? columns() - 1 : sizeof(line) - 1] = '\0';
+    (void)fprintf(stderr, "\r\033[K%s%s%s", progress->colour ? "\033[2m" : "", line,
+                  progress->colour ? "\033[0m" : "");
+    (void)fflush(stderr);
+    progress->line_shown = true;
+}
+
+int64_t coord_progress_next_ns(const struct coord_progress *progress)
+{
+    return progress == NULL || progress->quiet ? INT64_MAX : progress->next_ns;
+}

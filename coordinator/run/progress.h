@@ -1,0 +1,31 @@
+/* coordinator/run/progress.h - what a run shows on stderr while it goes: a live line on a terminal,
+ * otherwise a line a second at most. NO_COLOR and TERM=dumb are respected. */
+#ifndef LS_COORDINATOR_RUN_PROGRESS_H
+#define LS_COORDINATOR_RUN_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/attr.h"
+#include "coordinator/run/merge.h"
+
+struct coord_progress;
+
+/* quiet: only warnings. NULL: out of memory, which is no reason not to run; every call takes NULL.
+ */
+struct coord_progress *coord_progress_create(bool quiet);
+void coord_progress_destroy(struct coord_progress *progress); /* clears a live line */
+
+/* Which trial: "[3/6] node hello r2". */
+void coord_progress_trial(struct coord_progress *progress, uint32_t index, uint32_t total,
+                          const char *target, const char *workload, uint32_t repetition);
+/* The state of things; shown when it is time to. latest: NULL if there is none yet. end_ns: when
+ * the phase is expected to end, 0: not known. */
+void coord_progress_update(struct coord_progress *progress, int64_t now_ns, const char *phase,
+                           int64_t end_ns, const struct coord_merge_progress *latest);
+/* A line that stays, whatever is live below it. */
+void coord_progress_say(struct coord_progress *progress, const char *fmt, ...) LS_PRINTF(2, 3);
+/* When update() wants to be called next. */
+int64_t coord_progress_next_ns(const struct coord_progress *progress);
+
+#endif

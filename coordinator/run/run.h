@@ -1,0 +1,33 @@
+/* coordinator/run/run.h - one execution of a checked plan, from the first agent to the last file.
+ */
+#ifndef LS_COORDINATOR_RUN_RUN_H
+#define LS_COORDINATOR_RUN_RUN_H
+
+#include <stdbool.h>
+
+#include "common/err.h"
+#include "coordinator/plan/trials.h"
+#include "proto/plan.pb-c.h"
+#include "proto/result.pb-c.h"
+
+struct coord_run_options {
+    const Ls__Plan *plan; /* checked and completed */
+    const struct coord_trials *trials;
+    struct ls_bytes plan_text; /* as given, for plan.yaml */
+    const char *plan_sha256;
+    const char *base_dir; /* what the targets' files are relative to */
+    const char *out_dir;  /* NULL: results/NAME-TIME; "": nothing is written */
+    bool quiet;
+    uint32_t workers_per_client; /* 0: one for each of its CPUs */
+};
+
+/* Runs it. *out_result is always made (but for LS_ENOMEM), also after a failure: its status, error
+ * and exit_status say how it went. Caller frees with ls__result__free_unpacked(result, NULL).
+ * out_dir_used (>= 512 bytes) is where it was written, "" if nowhere. Returns the exit status. */
+int coord_run(const struct coord_run_options *options, Ls__Result **out_result, char *out_dir_used,
+              size_t out_dir_bytes);
+
+/* A result that only says what went wrong, for --json when there was no run. NULL: no memory. */
+Ls__Result *coord_run_failed(int exit_status, const char *error);
+
+#endif

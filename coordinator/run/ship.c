@@ -1,0 +1,172 @@
+#include "coordinator/run/ship.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/digest.h"
+#include "common/fs.h"
+#include "common/pb.h"
+
+struct cargo {
+    const Ls__Target *target;
+    Ls__FileRef ref; /* name and digest point into this struct and the plan */
+    char sha256[LS_SHA256_HEX];
+    char *data; /* owned */
+    size_t len;
+};
+
+struct coord_ship {
+    struct cargo *items; /* owned */
+    Ls__FileRef **refs;  /* owned; in the order of items, so each target's are together */
+    size_t count;
+    char (*sent_to)[40]; /* owned: boot id of the process that has them, per agent */
+    uint32_t agents;
+};
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? slash + 1 : path;
+}
+
+static enum ls_err load(struct cargo *cargo, const Ls__Target *target, const char *base_dir,
+                        const char *file, size_t room, struct ls_diag *diag)
+{
+    char path[4096];
+    struct stat st;
+    enum ls_err rc;
+
+    if (file[0] == '/')
+        (void)snprintf(path, sizeof(path), "%s", file);
+    else
+        (void)snprintf(path, sizeof(path), "%s/%s", base_dir, file);
+    rc = ls_fs_read(path, room, &cargo->data, &cargo->len, diag);
+    if (rc != LS_OK)
+        return rc;
+    ls_sha256_hex((struct ls_bytes){ (unsigned char *)cargo->data, cargo->len }, cargo->sha256);
+    cargo->target = target;
+    ls__file_ref__init(&cargo->ref);
+    cargo->ref.name = ls_pb_text(base_name(file));
+    cargo->ref.sha256 = cargo->sha256;
+    cargo->ref.bytes = cargo->len;
+    cargo->ref.executable = stat(path, &st) == 0 && (st.st_mode & S_IXUSR) != 0;
+    return LS_OK;
+}
+
+enum ls_err coord_ship_create(const Ls__Plan *plan, const char *base_dir,
+                              struct coord_ship **out_ship, struct ls_diag *diag)
+{
+    struct coord_ship *ship = calloc(1, sizeof(*ship));
+    enum ls_err rc = LS_OK;
+    size_t total = 0;
+    size_t room = COORD_SHIP_MAX_BYTES;
+
+    for (size_t i = 0; i < plan->n_targets; i++)
+        total += plan->targets[i]->n_files;
+    if (ship != NULL) {
+        ship->items = calloc(total + 1, sizeof(*ship->items));
+        ship->refs = calloc(total + 1, sizeof(Ls__FileRef *));
+    }
+    if (ship == NULL || ship->items == NULL || ship->refs == NULL)
+        rc = ls_fail(diag, LS_ENOMEM, "out of memory for the plan's files");
+    for (size_t i = 0; i < plan->n_targets && rc == LS_OK; i++) {
+        const Ls__Target *t = plan->targets[i];
+
+        for (size_t k = 0; k < t->n_files && rc == LS_OK; k++) {
+            struct cargo *cargo = &ship->items[ship->count];
+
+            rc = load(cargo, t, base_dir, t->files[k], room, diag);
+            if (rc != LS_OK)
+                break;
+            room -= cargo->len;
+            ship->refs[ship->count++] = &cargo->ref;
+        }
+    }
+    if (rc != LS_OK) {
+        coord_ship_destroy(ship);
+        return rc;
+    }
+    *out_ship = ship;
+    return LS_OK;
+}
+
+void coord_ship_destroy(struct coord_ship *ship)
+{
+    if (ship == NULL)
+        return;
+    for (size_t i = 0; ship->items != NULL && i < ship->count; i++)
+        free(ship->items[i].data);
+    free(ship->items);
+    free(ship->refs);
+    free(ship->sent_to);
+    free(ship);
+}
+
+static enum ls_err send_file(const struct cargo *cargo, struct coord_fleet *fleet, uint32_t agent,
+                             struct ls_diag *diag)
+{
+    size_t at = 0;
+    enum ls_err rc;
+
+    do {
+        Ls__Envelope envelope = LS__ENVELOPE__INIT;
+        Ls__PutFile piece = LS__PUT_FILE__INIT;
+        size_t n = cargo->len - at;
+
+        if (n > COORD_SHIP_PIECE_BYTES)
+            n = COORD_SHIP_PIECE_BYTES;
+        piece.sha256 = ls_pb_text(cargo->sha256);
+        piece.offset = at;
+        piece.data.data = (unsigned char *)cargo->data + at;
+        piece.data.len = n;
+        at += n;
+        piece.last = at == cargo->len;
+        envelope.body_case = LS__ENVELOPE__BODY_PUT_FILE;
+        envelope.put_file = &piece;
+        rc = coord_fleet_command(fleet, agent, &envelope, diag);
+    } while (rc == LS_OK && at < cargo->len);
+    return rc;
+}
+
+enum ls_err coord_ship_send(struct coord_ship *ship, struct coord_fleet *fleet,
+                            struct ls_diag *diag)
+{
+    if (ship->sent_to == NULL) {
+        ship->agents = coord_fleet_size(fleet);
+        ship->sent_to = calloc(ship->agents, sizeof(*ship->sent_to));
+        if (ship->sent_to == NULL)
+            return ls_fail(diag, LS_ENOMEM, "out of memory for the plan's files");
+    }
+    for (uint32_t i = 0; i < ship->agents; i++) {
+        const struct coord_agent *a = coord_fleet_agent(fleet, i);
+
+        if (a->role != LS__ROLE__ROLE_SERVER || strcmp(ship->sent_to[i], a->boot_id) == 0)
+            continue;
+        for (size_t k = 0; k < ship->count; k++) {
+            enum ls_err rc = send_file(&ship->items[k], fleet, i, diag);
+
+            if (rc != LS_OK)
+                return rc;
+        }
+        (void)snprintf(ship->sent_to[i], sizeof(ship->sent_to[i]), "%s", a->boot_id);
+    }
+    return LS_OK;
+}
+
+void coord_ship_files(const struct coord_ship *ship, const Ls__Target *target,
+                      Ls__FileRef ***out_files, size_t *out_count)
+{
+    size_t first = 0;
+    size_t n = 0;
+
+    while (first < ship->count && ship->items[first].target != target)
+        first++;
+    while (first + n < ship->count && ship->items[first + n].target == target)
+        n++;
+    *out_files = ship->refs + first;
+    *out_count = n;
+}

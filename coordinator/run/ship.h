@@ -1,0 +1,28 @@
+/* coordinator/run/ship.h - the targets' files on their way to the servers, by content. */
+#ifndef LS_COORDINATOR_RUN_SHIP_H
+#define LS_COORDINATOR_RUN_SHIP_H
+
+#include "common/err.h"
+#include "coordinator/fleet/fleet.h"
+#include "proto/plan.pb-c.h"
+#include "proto/wire.pb-c.h"
+
+#define COORD_SHIP_PIECE_BYTES (256u << 10)
+#define COORD_SHIP_MAX_BYTES   (64u << 20) /* all files of a plan; agents have the same limit */
+
+struct coord_ship;
+
+/* Reads every target's files, relative to base_dir. LS_EIO, LS_ERANGE. */
+enum ls_err coord_ship_create(const Ls__Plan *plan, const char *base_dir,
+                              struct coord_ship **out_ship, struct ls_diag *diag) LS_NODISCARD;
+void coord_ship_destroy(struct coord_ship *ship); /* NULL is fine */
+
+/* Hands all files to the servers that do not have them; a process that is new has none. */
+enum ls_err coord_ship_send(struct coord_ship *ship, struct coord_fleet *fleet,
+                            struct ls_diag *diag) LS_NODISCARD;
+
+/* The target's files, owned by ship. */
+void coord_ship_files(const struct coord_ship *ship, const Ls__Target *target,
+                      Ls__FileRef ***out_files, size_t *out_count);
+
+#endif

@@ -1,0 +1,584 @@
+#include "coordinator/run/trial.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/pb.h"
+
+#define CLOCK_PROBES     24 /* per agent and trial */
+#define CLOCK_ENOUGH     16 /* answers that suffice */
+#define CLOCK_SPACING_NS (2 * LS_NS_PER_MS)
+#define CLOCK_TIMEOUT_NS LS_NS_PER_S
+#define LEAD_BASE_NS     (250 * LS_NS_PER_MS) /* from ARM to the start, at the least */
+#define LEAD_PER_CONN_NS (50 * LS_NS_PER_US)  /* connections open paced */
+#define LEAD_MAX_NS      (30 * LS_NS_PER_S)
+#define ARM_GUARD_NS     (20 * LS_NS_PER_MS) /* all must be armed this long before */
+#define ARM_ATTEMPTS_MAX 6u
+#define GRACE_NS         (10 * LS_NS_PER_S) /* beyond what a stage may take by itself */
+
+struct member {
+    enum ls_phase phase; /* as it last said */
+    bool lost;
+    bool reported;    /* totals of a client, end of a server */
+    bool active;      /* was asked to prepare, so it has to come back to idle */
+    uint32_t attempt; /* at start, as it last said */
+    uint32_t answers; /* clock exchanges of this trial */
+};
+
+struct coord_machine {
+    struct coord_machine_spec spec;
+    struct coord_machine_env env;
+    enum coord_stage stage;
+    struct member *members; /* owned */
+    uint32_t count;
+    uint32_t workers_total;
+    int64_t deadline_ns; /* of the stage */
+    int64_t next_probe_ns;
+    uint32_t probes;
+    uint32_t attempt;
+    int64_t lead_ns;
+    int64_t start_ns;
+    bool disarming; /* waiting for everybody to be back at READY */
+    bool failed;
+    struct coord_machine_failure failure;
+};
+
+static const char *const stage_names[] = { "start target", "preflight", "clocks", "arm",
+                                           "load",         "collect",   "done" };
+static_assert(LS_ARRAY_LEN(stage_names) == COORD_STAGE_COUNT, "a name for each stage");
+
+const char *coord_stage_name(enum coord_stage stage)
+{
+    return (unsigned)stage < COORD_STAGE_COUNT ? stage_names[stage] : "?";
+}
+
+enum ls_err coord_machine_create(const struct coord_machine_spec *spec,
+                                 const struct coord_machine_env *env,
+                                 struct coord_machine **out_machine, struct ls_diag *diag)
+{
+    struct coord_machine *m;
+
+    if (spec->clients == 0 || spec->servers + spec->clients > COORD_MACHINE_AGENTS_MAX)
+        return ls_fail(diag, LS_ERANGE, "a trial takes 1 to %u agents", COORD_MACHINE_AGENTS_MAX);
+    m = calloc(1, sizeof(*m));
+    if (m == NULL)
+        return ls_fail(diag, LS_ENOMEM, "out of memory for the trial");
+    m->spec = *spec;
+    m->env = *env;
+    m->count = spec->servers + spec->clients;
+    m->members = calloc(m->count, sizeof(*m->members));
+    if (m->members == NULL) {
+        free(m);
+        return ls_fail(diag, LS_ENOMEM, "out of memory for the trial");
+    }
+    for (uint32_t i = 0; i < m->count; i++)
+        m->workers_total += spec->workers[i];
+    m->lead_ns = LEAD_BASE_NS + (int64_t)spec->workload->connections * LEAD_PER_CONN_NS;
+    *out_machine = m;
+    return LS_OK;
+}
+
+void coord_machine_destroy(struct coord_machine *machine)
+{
+    if (machine == NULL)
+        return;
+    free(machine->members);
+    free(machine);
+}
+
+/* ---- who is who */
+
+static bool is_server(const struct coord_machine *m, uint32_t agent)
+{
+    return agent < m->spec.servers;
+}
+
+static bool all(const struct coord_machine *m, bool servers, bool clients,
+                bool (*holds)(const struct member *member))
+{
+    for (uint32_t i = 0; i < m->count; i++) {
+        if (!(is_server(m, i) ? servers : clients) || m->members[i].lost)
+            continue;
+        if (!holds(&m->members[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool at_ready(const struct member *member)
+{
+    return member->phase == LS_PHASE_READY;
+}
+
+static bool armed_or_on(const struct member *member)
+{
+    return member->phase >= LS_PHASE_ARMED;
+}
+
+/* Everybody has taken back this attempt. READY alone does not say so: it may be from before ARM. */
+static bool stood_down(const struct coord_machine *m)
+{
+    for (uint32_t i = 0; i < m->count; i++) {
+        const struct member *member = &m->members[i];
+
+        if (!member->lost && (member->phase != LS_PHASE_READY || member->attempt != m->attempt))
+            return false;
+    }
+    return true;
+}
+
+static bool idle(const struct member *member)
+{
+    return !member->active || member->phase == LS_PHASE_IDLE;
+}
+
+static bool load_over(const struct member *member)
+{
+    return member->reported &&
+           (member->phase == LS_PHASE_COLLECT || member->phase == LS_PHASE_IDLE);
+}
+
+static bool clock_known(const struct member *member)
+{
+    return member->answers > 0;
+}
+
+static bool clock_good(const struct member *member)
+{
+    return member->answers >= CLOCK_ENOUGH;
+}
+
+/* ---- commands */
+
+static void prepare(struct coord_machine *m, uint32_t agent)
+{
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    Ls__Prepare command = LS__PREPARE__INIT;
+    union {
+        const Ls__Target *in;
+        Ls__Target *out;
+    } target = { .in = m->spec.target };
+    union {
+        const Ls__Workload *in;
+        Ls__Workload *out;
+    } workload = { .in = m->spec.workload };
+
+    command.trial = m->spec.trial;
+    command.cpus = ls_pb_text(m->spec.cpus[agent]);
+    command.target = target.out;
+    command.workload = workload.out;
+    command.seed = m->spec.seed;
+    command.workers = m->spec.workers[agent];
+    command.workers_total = m->workers_total;
+    for (uint32_t i = 0; i < agent; i++)
+        command.worker_base += m->spec.workers[i];
+    if (is_server(m, agent)) {
+        command.files = m->spec.files;
+        command.n_files = m->spec.file_count;
+    }
+    envelope.body_case = LS__ENVELOPE__BODY_PREPARE;
+    envelope.prepare = &command;
+    m->members[agent].active = true;
+    m->members[agent].phase = LS_PHASE_IDLE;
+    m->env.command(m->env.ctx, agent, &envelope);
+}
+
+static void arm(struct coord_machine *m, uint32_t agent)
+{
+    const Ls__Workload *w = m->spec.workload;
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    Ls__Arm command = LS__ARM__INIT;
+    int64_t offset_ns = 0;
+    int64_t slowest_ns;
+
+    (void)m->env.clock(m->env.ctx, agent, &offset_ns, &slowest_ns); /* known since the clocks */
+    command.trial = m->spec.trial;
+    command.attempt = m->attempt;
+    command.start_ns = m->start_ns + offset_ns;
+    command.warmup_ns = w->warmup->ns;
+    command.measure_ns = w->measure->ns;
+    command.drain_ns = w->timeout->ns;
+    command.interval_ns = w->interval->ns;
+    envelope.body_case = LS__ENVELOPE__BODY_ARM;
+    envelope.arm = &command;
+    m->env.command(m->env.ctx, agent, &envelope);
+}
+
+static void disarm(struct coord_machine *m, uint32_t agent)
+{
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    Ls__Disarm command = LS__DISARM__INIT;
+
+    command.trial = m->spec.trial;
+    command.attempt = m->attempt;
+    envelope.body_case = LS__ENVELOPE__BODY_DISARM;
+    envelope.disarm = &command;
+    m->env.command(m->env.ctx, agent, &envelope);
+}
+
+static void collect(struct coord_machine *m, uint32_t agent)
+{
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    Ls__Collect command = LS__COLLECT__INIT;
+
+    command.trial = m->spec.trial;
+    envelope.body_case = LS__ENVELOPE__BODY_COLLECT;
+    envelope.collect = &command;
+    m->env.command(m->env.ctx, agent, &envelope);
+}
+
+static void abort_agent(struct coord_machine *m, uint32_t agent)
+{
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    Ls__Abort command = LS__ABORT__INIT;
+
+    command.trial = m->spec.trial;
+    command.why = m->failure.text;
+    envelope.body_case = LS__ENVELOPE__BODY_ABORT;
+    envelope.abort = &command;
+    m->env.command(m->env.ctx, agent, &envelope);
+}
+
+/* ---- failure */
+
+static void note(struct coord_machine *m, uint32_t agent, const char *code, const char *text,
+                 const char *log_tail)
+{
+    if (m->failed)
+        return; /* the first one is the cause, the others follow from it */
+    m->failed = true;
+    m->failure.agent = agent;
+    m->failure.before_load = m->stage < COORD_STAGE_LOAD;
+    (void)snprintf(m->failure.code, sizeof(m->failure.code), "%s", code);
+    (void)snprintf(m->failure.text, sizeof(m->failure.text), "%s", text);
+    (void)snprintf(m->failure.log_tail, sizeof(m->failure.log_tail), "%s",
+                   log_tail != NULL ? log_tail : "");
+}
+
+static int64_t collect_limit(const struct coord_machine *m, int64_t now_ns)
+{
+    return now_ns + m->spec.target->stop->grace->ns + 2 * GRACE_NS;
+}
+
+/* Ends everybody's part: a server is collected, or aborted before there was load; clients too. */
+static void end(struct coord_machine *m, bool abort_clients, int64_t now_ns)
+{
+    if (m->stage >= COORD_STAGE_COLLECT)
+        return;
+    for (uint32_t i = 0; i < m->count; i++) {
+        if (m->members[i].lost || !m->members[i].active)
+            continue;
+        if (is_server(m, i))
+            collect(m, i);
+        else if (abort_clients)
+            abort_agent(m, i);
+    }
+    m->stage = COORD_STAGE_COLLECT;
+    m->deadline_ns = collect_limit(m, now_ns);
+    if (all(m, true, true, idle))
+        m->stage = COORD_STAGE_DONE;
+}
+
+static void fail(struct coord_machine *m, uint32_t agent, const char *code, const char *text,
+                 const char *log_tail, int64_t now_ns)
+{
+    note(m, agent, code, text, log_tail);
+    end(m, true, now_ns);
+}
+
+/* ---- stages */
+
+static void enter_arm(struct coord_machine *m, int64_t now_ns)
+{
+    int64_t slowest = 0;
+
+    for (uint32_t i = 0; i < m->count; i++) {
+        int64_t offset_ns;
+        int64_t slowest_ns = 0;
+
+        if (!m->members[i].lost && m->env.clock(m->env.ctx, i, &offset_ns, &slowest_ns) &&
+            slowest_ns > slowest)
+            slowest = slowest_ns;
+    }
+    m->stage = COORD_STAGE_ARM;
+    m->disarming = false;
+    m->attempt++;
+    m->start_ns = now_ns + m->lead_ns + 4 * slowest;
+    m->deadline_ns = m->start_ns - ARM_GUARD_NS;
+    m->env.armed(m->env.ctx, m->start_ns);
+    for (uint32_t i = 0; i < m->count; i++) {
+        if (!m->members[i].lost)
+            arm(m, i);
+    }
+}
+
+static void enter_clocks(struct coord_machine *m, int64_t now_ns)
+{
+    m->stage = COORD_STAGE_CLOCKS;
+    m->deadline_ns = now_ns + CLOCK_TIMEOUT_NS;
+    m->next_probe_ns = now_ns;
+    m->probes = 0;
+    for (uint32_t i = 0; i < m->count; i++)
+        m->members[i].answers = 0;
+}
+
+static void enter_clients(struct coord_machine *m, int64_t now_ns)
+{
+    const Ls__Workload *w = m->spec.workload;
+
+    m->stage = COORD_STAGE_CLIENTS;
+    m->deadline_ns = now_ns + GRACE_NS + (int64_t)w->http->n_requests * w->timeout->ns;
+    for (uint32_t i = m->spec.servers; i < m->count; i++) {
+        if (!m->members[i].lost)
+            prepare(m, i);
+    }
+}
+
+static void enter_load(struct coord_machine *m)
+{
+    const Ls__Workload *w = m->spec.workload;
+
+    m->stage = COORD_STAGE_LOAD;
+    m->deadline_ns = m->start_ns + w->warmup->ns + w->measure->ns + w->timeout->ns + GRACE_NS;
+}
+
+void coord_machine_start(struct coord_machine *m, int64_t now_ns)
+{
+    m->stage = COORD_STAGE_SERVER;
+    m->deadline_ns = now_ns + m->spec.target->ready->timeout->ns + m->spec.target->stop->grace->ns +
+                     3 * GRACE_NS;
+    if (m->spec.servers == 0) {
+        enter_clients(m, now_ns);
+        return;
+    }
+    for (uint32_t i = 0; i < m->spec.servers; i++)
+        prepare(m, i);
+}
+
+/* Somebody cannot make the instant: all stand down, then a later one is agreed. */
+static void begin_disarm(struct coord_machine *m, const char *why, int64_t now_ns)
+{
+    if (m->attempt >= ARM_ATTEMPTS_MAX) {
+        fail(m, UINT32_MAX, "no_start", why, NULL, now_ns);
+        return;
+    }
+    m->disarming = true;
+    m->deadline_ns = now_ns + GRACE_NS;
+    m->lead_ns = 2 * m->lead_ns < LEAD_MAX_NS ? 2 * m->lead_ns : LEAD_MAX_NS;
+    for (uint32_t i = 0; i < m->count; i++) {
+        if (!m->members[i].lost)
+            disarm(m, i); /* one that is back already ignores it */
+    }
+}
+
+/* After any change: is the stage over? */
+static void advance(struct coord_machine *m, int64_t now_ns)
+{
+    if (m->stage == COORD_STAGE_SERVER && all(m, true, false, at_ready))
+        enter_clients(m, now_ns);
+    if (m->stage == COORD_STAGE_CLIENTS && all(m, true, true, at_ready))
+        enter_clocks(m, now_ns);
+    if (m->stage == COORD_STAGE_CLOCKS && all(m, true, true, clock_good))
+        enter_arm(m, now_ns);
+    if (m->stage == COORD_STAGE_ARM && m->disarming && stood_down(m))
+        enter_arm(m, now_ns);
+    if (m->stage == COORD_STAGE_ARM && !m->disarming && all(m, true, true, armed_or_on))
+        enter_load(m);
+    if (m->stage == COORD_STAGE_LOAD && all(m, false, true, load_over))
+        end(m, false, now_ns);
+    if (m->stage == COORD_STAGE_COLLECT && all(m, true, true, idle))
+        m->stage = COORD_STAGE_DONE;
+}
+
+static void name_laggards(const struct coord_machine *m, char *out, size_t out_bytes)
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (uint32_t i = 0; i < m->count && used < out_bytes; i++) {
+        if (m->members[i].lost || idle(&m->members[i]))
+            continue;
+        used +=
+            (size_t)snprintf(out + used, out_bytes - used, "%s%s is at %s", used > 0 ? ", " : "",
+                             m->spec.names[i], ls_phase_name(m->members[i].phase));
+    }
+}
+
+static void on_deadline(struct coord_machine *m, int64_t now_ns)
+{
+    char who[200];
+    char text[300];
+
+    if (m->stage == COORD_STAGE_CLOCKS && all(m, true, true, clock_known)) {
+        enter_arm(m, now_ns);
+        return;
+    }
+    if (m->stage == COORD_STAGE_ARM && !m->disarming) {
+        begin_disarm(m, "the agents could not agree on a start", now_ns);
+        return;
+    }
+    name_laggards(m, who, sizeof(who));
+    (void)snprintf(text, sizeof(text), "stage '%s' took too long (%s)", coord_stage_name(m->stage),
+                   who[0] != '\0' ? who : "nobody answers");
+    if (m->stage == COORD_STAGE_COLLECT) {
+        note(m, UINT32_MAX, "stuck", text, NULL);
+        m->stage = COORD_STAGE_DONE;
+        return;
+    }
+    fail(m, UINT32_MAX, "stuck", text, NULL, now_ns);
+}
+
+/* ---- events */
+
+static void on_phase(struct coord_machine *m, uint32_t agent, const Ls__PhaseReport *report,
+                     int64_t now_ns)
+{
+    struct member *member = &m->members[agent];
+    enum ls_phase to = (enum ls_phase)report->phase;
+    const Ls__Failure *failure = report->failure;
+    enum ls_event event;
+    char text[200];
+
+    if (report->trial != m->spec.trial)
+        return; /* of an earlier trial that was given up */
+    if (failure != NULL && strcmp(failure->code, "illegal_command") == 0) {
+        fail(m, agent, failure->code, failure->text, NULL, now_ns);
+        return;
+    }
+    if ((unsigned)to >= LS_PHASE_COUNT || ls_phase_event(member->phase, to, &event) != LS_OK) {
+        (void)snprintf(text, sizeof(text), "it went from %s to %s, which is no legal move",
+                       ls_phase_name(member->phase), ls_phase_name(to));
+        fail(m, agent, "illegal_move", text, NULL, now_ns);
+        return;
+    }
+    member->phase = to;
+    member->attempt = report->attempt;
+    if (failure != NULL && to == LS_PHASE_COLLECT)
+        fail(m, agent, failure->code, failure->text, failure->log_tail, now_ns);
+    else if (failure != NULL && to == LS_PHASE_READY && m->stage == COORD_STAGE_ARM &&
+             !m->disarming)
+        begin_disarm(m, failure->text, now_ns);
+    advance(m, now_ns);
+}
+
+void coord_machine_report(struct coord_machine *m, uint32_t agent, const Ls__Envelope *report,
+                          int64_t now_ns)
+{
+    switch (report->body_case) {
+    case LS__ENVELOPE__BODY_PHASE:
+        on_phase(m, agent, report->phase, now_ns);
+        return;
+    case LS__ENVELOPE__BODY_CLIENT:
+        m->members[agent].reported |= report->client->trial == m->spec.trial;
+        break;
+    case LS__ENVELOPE__BODY_SERVER:
+        m->members[agent].reported |= report->server->trial == m->spec.trial;
+        break;
+    default:
+        return;
+    }
+    advance(m, now_ns);
+}
+
+void coord_machine_clock(struct coord_machine *m, uint32_t agent, int64_t now_ns)
+{
+    m->members[agent].answers++;
+    advance(m, now_ns);
+}
+
+void coord_machine_lost(struct coord_machine *m, uint32_t agent, const char *why, int64_t now_ns)
+{
+    bool client_left = false;
+
+    if (m->members[agent].lost)
+        return;
+    m->members[agent].lost = true;
+    for (uint32_t i = m->spec.servers; i < m->count; i++)
+        client_left |= !m->members[i].lost;
+    if (m->spec.go_on_without_lost && !is_server(m, agent) && client_left &&
+        m->stage == COORD_STAGE_LOAD) {
+        advance(m, now_ns);
+        return;
+    }
+    if (!m->failed)
+        m->failure.agent_lost = true;
+    fail(m, agent, "agent_lost", why, NULL, now_ns);
+    advance(m, now_ns);
+}
+
+void coord_machine_abort(struct coord_machine *m, const char *code, const char *text,
+                         int64_t now_ns)
+{
+    fail(m, UINT32_MAX, code, text, NULL, now_ns);
+    advance(m, now_ns);
+}
+
+static void probe_all(struct coord_machine *m, int64_t now_ns)
+{
+    if (m->stage != COORD_STAGE_CLOCKS || m->probes >= CLOCK_PROBES || now_ns < m->next_probe_ns)
+        return;
+    for (uint32_t i = 0; i < m->count; i++) {
+        if (!m->members[i].lost)
+            m->env.probe_clock(m->env.ctx, i);
+    }
+    m->probes++;
+    m->next_probe_ns = now_ns + CLOCK_SPACING_NS;
+}
+
+int64_t coord_machine_tick(struct coord_machine *m, int64_t now_ns)
+{
+    if (m->stage == COORD_STAGE_DONE)
+        return INT64_MAX;
+    if (now_ns >= m->deadline_ns)
+        on_deadline(m, now_ns);
+    probe_all(m, now_ns);
+    if (m->stage == COORD_STAGE_DONE)
+        return INT64_MAX;
+    if (m->stage == COORD_STAGE_CLOCKS && m->probes < CLOCK_PROBES &&
+        m->next_probe_ns < m->deadline_ns)
+        return m->next_probe_ns;
+    return m->deadline_ns;
+}
+
+/* ---- what is known */
+
+enum coord_stage coord_machine_stage(const struct coord_machine *m)
+{
+    return m->stage;
+}
+
+enum ls_phase coord_machine_load_phase(const struct coord_machine *m, int64_t now_ns)
+{
+    const Ls__Workload *w = m->spec.workload;
+    int64_t at_ns = now_ns - m->start_ns;
+
+    if (m->start_ns == 0 || at_ns < 0)
+        return LS_PHASE_ARMED;
+    if (at_ns < w->warmup->ns)
+        return LS_PHASE_WARMUP;
+    return at_ns < w->warmup->ns + w->measure->ns ? LS_PHASE_MEASURE : LS_PHASE_DRAIN;
+}
+
+int64_t coord_machine_start_ns(const struct coord_machine *m)
+{
+    return m->start_ns;
+}
+
+uint32_t coord_machine_attempts(const struct coord_machine *m)
+{
+    return m->attempt;
+}
+
+const struct coord_machine_failure *coord_machine_failure(const struct coord_machine *m)
+{
+    return m->failed ? &m->failure : NULL;
+}
+
+bool coord_machine_is_lost(const struct coord_machine *m, uint32_t agent)
+{
+    return m->members[agent].lost;
+}
