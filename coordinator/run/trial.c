@@ -394,17 +394,39 @@ static void advance(struct coord_machine *m, int64_t now_ns)
         m->stage = COORD_STAGE_DONE;
 }
 
+/* Whom the stage waits for. */
+static bool lags(const struct coord_machine *m, uint32_t agent)
+{
+    const struct member *member = &m->members[agent];
+
+    if (member->lost)
+        return false;
+    switch (m->stage) {
+    case COORD_STAGE_SERVER:
+        return is_server(m, agent) && !at_ready(member);
+    case COORD_STAGE_CLIENTS:
+        return !at_ready(member);
+    case COORD_STAGE_CLOCKS:
+        return !clock_known(member);
+    case COORD_STAGE_ARM:
+        return !at_ready(member) || member->attempt != m->attempt;
+    case COORD_STAGE_LOAD:
+        return !is_server(m, agent) && !load_over(member);
+    default:
+        return !idle(member);
+    }
+}
+
 static void name_laggards(const struct coord_machine *m, char *out, size_t out_bytes)
 {
     size_t used = 0;
 
     out[0] = '\0';
     for (uint32_t i = 0; i < m->count && used < out_bytes; i++) {
-        if (m->members[i].lost || idle(&m->members[i]))
-            continue;
-        used +=
-            (size_t)snprintf(out + used, out_bytes - used, "%s%s is at %s", used > 0 ? ", " : "",
-                             m->spec.names[i], ls_phase_name(m->members[i].phase));
+        if (lags(m, i))
+            used += (size_t)snprintf(out + used, out_bytes - used, "%s%s is at %s",
+                                     used > 0 ? ", " : "", m->spec.names[i],
+                                     ls_phase_name(m->members[i].phase));
     }
 }
 

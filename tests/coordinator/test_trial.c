@@ -1,0 +1,477 @@
+/* coordinator/run/trial.c: whole trials with invented time against made-up agents that follow the
+ * table both programs share. */
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "coordinator/run/trial.h"
+
+#define MS     INT64_C(1000000)
+#define S      INT64_C(1000000000)
+#define AGENTS 3u /* one server, two clients */
+
+/* What can be made to go wrong. */
+struct fault {
+    uint32_t agent;
+    bool fails_to_prepare;
+    unsigned late_attempts; /* how many times it cannot make the start */
+    bool mute;              /* never answers anything */
+    bool dies_in_load;
+    bool wrong_move;
+    bool no_clock;
+};
+
+struct world {
+    struct coord_machine *machine;
+    struct fault fault;
+    enum ls_phase phase[AGENTS];
+    int64_t start[AGENTS];
+    uint32_t attempt[AGENTS];
+    bool reported[AGENTS];
+    bool probe_due[AGENTS];
+    unsigned prepared[AGENTS], collected[AGENTS], aborted[AGENTS], armed_calls;
+    uint32_t base[AGENTS], workers_total;
+    int64_t offset[AGENTS];
+    Ls__Envelope *inbox[64]; /* commands not yet taken, packed copies */
+    uint32_t inbox_agent[64];
+    unsigned inbox_count;
+    int64_t now_ns;
+};
+
+static Ls__Envelope *copy(const Ls__Envelope *e)
+{
+    size_t n = ls__envelope__get_packed_size(e);
+    unsigned char *bytes = malloc(n + 1);
+    Ls__Envelope *out;
+
+    assert_non_null(bytes);
+    (void)ls__envelope__pack(e, bytes);
+    out = ls__envelope__unpack(NULL, n, bytes);
+    free(bytes);
+    assert_non_null(out);
+    return out;
+}
+
+static void command(void *ctx, uint32_t agent, Ls__Envelope *c)
+{
+    struct world *w = ctx;
+
+    assert_true(w->inbox_count < 64);
+    w->inbox[w->inbox_count] = copy(c);
+    w->inbox_agent[w->inbox_count++] = agent;
+}
+
+static void probe(void *ctx, uint32_t agent)
+{
+    struct world *w = ctx;
+
+    w->probe_due[agent] = true;
+}
+
+static bool clock_of(void *ctx, uint32_t agent, int64_t *out_offset_ns, int64_t *out_slowest_ns)
+{
+    struct world *w = ctx;
+
+    *out_offset_ns = w->offset[agent];
+    *out_slowest_ns = MS;
+    return true;
+}
+
+static void armed(void *ctx, int64_t start_ns)
+{
+    struct world *w = ctx;
+
+    assert_true(start_ns > w->now_ns);
+    w->armed_calls++;
+}
+
+static void say(struct world *w, uint32_t agent, enum ls_phase phase, const char *code)
+{
+    Ls__Envelope e = LS__ENVELOPE__INIT;
+    Ls__PhaseReport r = LS__PHASE_REPORT__INIT;
+    Ls__Failure f = LS__FAILURE__INIT;
+    char text[32];
+    char made[] = "made to fail";
+
+    w->phase[agent] = phase;
+    r.trial = 3;
+    r.phase = (Ls__AgentPhase)phase;
+    r.at_ns = w->now_ns;
+    r.attempt = w->attempt[agent];
+    if (code != NULL) {
+        (void)strncpy(text, code, sizeof(text) - 1);
+        text[sizeof(text) - 1] = '\0';
+        f.code = text;
+        f.text = made;
+        r.failure = &f;
+    }
+    e.body_case = LS__ENVELOPE__BODY_PHASE;
+    e.phase = &r;
+    coord_machine_report(w->machine, agent, &e, w->now_ns);
+}
+
+static void say_totals(struct world *w, uint32_t agent)
+{
+    Ls__Envelope e = LS__ENVELOPE__INIT;
+    Ls__ClientReport c = LS__CLIENT_REPORT__INIT;
+    Ls__ServerReport s = LS__SERVER_REPORT__INIT;
+
+    c.trial = s.trial = 3;
+    w->reported[agent] = true;
+    if (agent == 0) {
+        e.body_case = LS__ENVELOPE__BODY_SERVER;
+        e.server = &s;
+    } else {
+        e.body_case = LS__ENVELOPE__BODY_CLIENT;
+        e.client = &c;
+    }
+    coord_machine_report(w->machine, agent, &e, w->now_ns);
+}
+
+static void end(struct world *w, uint32_t agent, const char *code)
+{
+    say(w, agent, LS_PHASE_COLLECT, code);
+    say_totals(w, agent);
+    say(w, agent, LS_PHASE_IDLE, NULL);
+}
+
+static void take_arm(struct world *w, uint32_t agent, const Ls__Arm *arm)
+{
+    w->attempt[agent] = arm->attempt;
+    w->start[agent] = arm->start_ns - w->offset[agent];
+    say(w, agent, LS_PHASE_ARM, NULL);
+    if (w->fault.agent == agent && w->fault.late_attempts > 0) {
+        w->fault.late_attempts--;
+        say(w, agent, LS_PHASE_READY, "late");
+    } else {
+        say(w, agent, LS_PHASE_ARMED, NULL);
+    }
+}
+
+static void take(struct world *w, uint32_t agent, const Ls__Envelope *c)
+{
+    if (w->fault.mute && w->fault.agent == agent)
+        return;
+    switch (c->body_case) {
+    case LS__ENVELOPE__BODY_PREPARE:
+        w->prepared[agent]++;
+        w->base[agent] = c->prepare->worker_base;
+        w->workers_total = c->prepare->workers_total;
+        say(w, agent, LS_PHASE_PREPARE, NULL);
+        if (w->fault.fails_to_prepare && w->fault.agent == agent)
+            end(w, agent, "port_in_use");
+        else if (w->fault.wrong_move && w->fault.agent == agent)
+            say(w, agent, LS_PHASE_DRAIN, NULL);
+        else
+            say(w, agent, LS_PHASE_READY, NULL);
+        return;
+    case LS__ENVELOPE__BODY_ARM:
+        take_arm(w, agent, c->arm);
+        return;
+    case LS__ENVELOPE__BODY_DISARM:
+        if (w->phase[agent] == LS_PHASE_ARMED)
+            say(w, agent, LS_PHASE_READY, NULL);
+        return;
+    case LS__ENVELOPE__BODY_COLLECT:
+        w->collected[agent]++;
+        if (w->phase[agent] != LS_PHASE_IDLE)
+            end(w, agent, NULL);
+        return;
+    case LS__ENVELOPE__BODY_ABORT:
+        w->aborted[agent]++;
+        if (w->phase[agent] != LS_PHASE_IDLE)
+            end(w, agent, NULL);
+        return;
+    default:
+        fail_msg("an unexpected command");
+    }
+}
+
+/* The agents' own clocks move them on. */
+static void agents_tick(struct world *w)
+{
+    for (uint32_t i = 0; i < AGENTS; i++) {
+        if (w->phase[i] == LS_PHASE_ARMED && w->now_ns >= w->start[i])
+            say(w, i, LS_PHASE_WARMUP, NULL);
+        if (w->phase[i] == LS_PHASE_WARMUP && w->now_ns >= w->start[i] + S)
+            say(w, i, LS_PHASE_MEASURE, NULL);
+        if (w->phase[i] == LS_PHASE_MEASURE && w->fault.dies_in_load && w->fault.agent == i)
+            end(w, i, "target_exited");
+        if (w->phase[i] == LS_PHASE_MEASURE && w->now_ns >= w->start[i] + 3 * S)
+            say(w, i, LS_PHASE_DRAIN, NULL);
+        if (w->phase[i] == LS_PHASE_DRAIN && i > 0)
+            end(w, i, NULL);
+        if (w->probe_due[i] && !(w->fault.no_clock && w->fault.agent == i) &&
+            !(w->fault.mute && w->fault.agent == i)) {
+            w->probe_due[i] = false;
+            coord_machine_clock(w->machine, i, w->now_ns);
+        }
+    }
+}
+
+static struct world make(const struct fault *fault)
+{
+    struct world w = { .now_ns = 100 * S, .offset = { 5 * S, -7 * S, 0 } };
+
+    if (fault != NULL)
+        w.fault = *fault;
+    return w;
+}
+
+/* Runs until it is done or the limit has passed. */
+static void play(struct world *w, bool go_on)
+{
+    static const char *const names[] = { "server", "client-1", "client-2" };
+    static const char *const cpus[] = { "0", "1", "1" };
+    static const uint32_t workers[] = { 0, 2, 3 };
+    Ls__Target target = LS__TARGET__INIT;
+    Ls__Ready ready = LS__READY__INIT;
+    Ls__Stop stop = LS__STOP__INIT;
+    Ls__Workload load = LS__WORKLOAD__INIT;
+    Ls__Http http = LS__HTTP__INIT;
+    Ls__Duration d1 = LS__DURATION__INIT;
+    Ls__Duration d2 = LS__DURATION__INIT;
+    const struct coord_machine_env env = {
+        .command = command, .probe_clock = probe, .clock = clock_of, .armed = armed, .ctx = w
+    };
+    const struct coord_machine_spec spec = { .trial = 3,
+                                             .target = &target,
+                                             .workload = &load,
+                                             .servers = 1,
+                                             .clients = 2,
+                                             .names = names,
+                                             .cpus = cpus,
+                                             .workers = workers,
+                                             .go_on_without_lost = go_on };
+    Ls__Request request = LS__REQUEST__INIT;
+    Ls__Request *requests[] = { &request };
+
+    d1.ns = S;
+    d2.ns = 2 * S;
+    ready.timeout = &d1;
+    stop.grace = &d1;
+    target.ready = &ready;
+    target.stop = &stop;
+    http.requests = requests;
+    http.n_requests = 1;
+    load.protocol_case = LS__WORKLOAD__PROTOCOL_HTTP;
+    load.http = &http;
+    load.warmup = &d1;
+    load.measure = &d2;
+    load.timeout = &d1;
+    load.interval = &d1;
+    load.connections = 10;
+    assert_int_equal(coord_machine_create(&spec, &env, &w->machine, NULL), LS_OK);
+    coord_machine_start(w->machine, w->now_ns);
+    for (int i = 0; i < 400000 && coord_machine_stage(w->machine) != COORD_STAGE_DONE; i++) {
+        unsigned n = w->inbox_count;
+
+        for (unsigned k = 0; k < n; k++) {
+            take(w, w->inbox_agent[k], w->inbox[k]);
+            ls__envelope__free_unpacked(w->inbox[k], NULL);
+        }
+        w->inbox_count -= n;
+        (void)memmove(w->inbox, w->inbox + n, w->inbox_count * sizeof(w->inbox[0]));
+        (void)memmove(w->inbox_agent, w->inbox_agent + n,
+                      w->inbox_count * sizeof(w->inbox_agent[0]));
+        w->now_ns += MS;
+        agents_tick(w);
+        (void)coord_machine_tick(w->machine, w->now_ns);
+    }
+    for (unsigned k = 0; k < w->inbox_count; k++)
+        ls__envelope__free_unpacked(w->inbox[k], NULL);
+    assert_int_equal(coord_machine_stage(w->machine), COORD_STAGE_DONE);
+}
+
+static void a_trial_goes_through_all_its_stages(void **state)
+{
+    struct world w = make(NULL);
+
+    (void)state;
+    play(&w, false);
+    assert_null(coord_machine_failure(w.machine));
+    assert_int_equal(w.armed_calls, 1);
+    for (uint32_t i = 0; i < AGENTS; i++) {
+        assert_int_equal(w.prepared[i], 1);
+        assert_int_equal(w.phase[i], LS_PHASE_IDLE);
+        assert_true(w.reported[i]);
+        assert_int_equal(w.aborted[i], 0);
+    }
+    assert_int_equal(w.base[1], 0);
+    assert_int_equal(w.base[2], 2);
+    assert_int_equal(w.workers_total, 5);
+    coord_machine_destroy(w.machine);
+}
+
+static void all_start_at_one_instant_whatever_their_clocks_say(void **state)
+{
+    struct world w = make(NULL);
+
+    (void)state;
+    play(&w, false);
+    assert_int_equal(w.start[0], w.start[1]);
+    assert_int_equal(w.start[1], w.start[2]);
+    coord_machine_destroy(w.machine);
+}
+
+static void an_agent_that_is_late_makes_all_of_them_start_later(void **state)
+{
+    struct world w = make(&(struct fault){ .agent = 2, .late_attempts = 2 });
+
+    (void)state;
+    play(&w, false);
+    assert_null(coord_machine_failure(w.machine));
+    assert_int_equal(w.armed_calls, 3);
+    assert_int_equal(coord_machine_attempts(w.machine), 3);
+    assert_int_equal(w.start[0], w.start[2]);
+    coord_machine_destroy(w.machine);
+}
+
+static void an_agent_that_is_always_late_ends_the_trial(void **state)
+{
+    struct world w = make(&(struct fault){ .agent = 1, .late_attempts = 1000 });
+
+    (void)state;
+    play(&w, false);
+    assert_non_null(coord_machine_failure(w.machine));
+    assert_string_equal(coord_machine_failure(w.machine)->code, "no_start");
+    assert_true(coord_machine_failure(w.machine)->before_load);
+    coord_machine_destroy(w.machine);
+}
+
+static void a_target_that_does_not_start_keeps_its_code_and_no_client_is_asked(void **state)
+{
+    struct world w = make(&(struct fault){ .agent = 0, .fails_to_prepare = true });
+
+    (void)state;
+    play(&w, false);
+    assert_string_equal(coord_machine_failure(w.machine)->code, "port_in_use");
+    assert_true(coord_machine_failure(w.machine)->before_load);
+    assert_int_equal(w.prepared[1] + w.prepared[2], 0);
+    coord_machine_destroy(w.machine);
+}
+
+static void a_failed_preflight_ends_the_other_client_and_collects_the_target(void **state)
+{
+    struct world w = make(&(struct fault){ .agent = 1, .fails_to_prepare = true });
+
+    (void)state;
+    play(&w, false);
+    assert_true(coord_machine_failure(w.machine)->before_load);
+    assert_int_equal(coord_machine_failure(w.machine)->agent, 1);
+    assert_int_equal(w.collected[0], 1);
+    for (uint32_t i = 0; i < AGENTS; i++)
+        assert_int_equal(w.phase[i], LS_PHASE_IDLE);
+    coord_machine_destroy(w.machine);
+}
+
+static void a_target_that_dies_under_load_ends_the_trial_after_it_began(void **state)
+{
+    struct world w = make(&(struct fault){ .agent = 0, .dies_in_load = true });
+
+    (void)state;
+    play(&w, false);
+    assert_string_equal(coord_machine_failure(w.machine)->code, "target_exited");
+    assert_false(coord_machine_failure(w.machine)->before_load);
+    assert_true(w.aborted[1] == 1 && w.aborted[2] == 1);
+    coord_machine_destroy(w.machine);
+}
+
+static void a_mute_agent_ends_every_stage_by_its_limit(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < AGENTS; i++) {
+        struct world w = make(&(struct fault){ .agent = i, .mute = true });
+
+        play(&w, false);
+        assert_string_equal(coord_machine_failure(w.machine)->code, "stuck");
+        assert_non_null(
+            strstr(coord_machine_failure(w.machine)->text, i == 0 ? "server is at" : "client-"));
+        coord_machine_destroy(w.machine);
+    }
+}
+
+static void an_agent_whose_clock_is_unknown_gets_no_start(void **state)
+{
+    struct world w = make(&(struct fault){ .agent = 2, .no_clock = true });
+
+    (void)state;
+    play(&w, false);
+    assert_string_equal(coord_machine_failure(w.machine)->code, "stuck");
+    assert_int_equal(w.armed_calls, 0);
+    coord_machine_destroy(w.machine);
+}
+
+static void an_illegal_move_of_an_agent_ends_the_trial(void **state)
+{
+    struct world w = make(&(struct fault){ .agent = 1, .wrong_move = true });
+
+    (void)state;
+    play(&w, false);
+    assert_string_equal(coord_machine_failure(w.machine)->code, "illegal_move");
+    coord_machine_destroy(w.machine);
+}
+
+static void a_lost_agent_ends_the_trial_at_any_stage(void **state)
+{
+    (void)state;
+    for (uint32_t agent = 0; agent < AGENTS; agent++) {
+        struct world w = make(NULL);
+        static const char *const names[] = { "s", "a", "b" };
+        static const char *const cpus[] = { "", "", "" };
+        static const uint32_t workers[] = { 0, 1, 1 };
+        Ls__Target target = LS__TARGET__INIT;
+        Ls__Ready ready = LS__READY__INIT;
+        Ls__Stop stop = LS__STOP__INIT;
+        Ls__Workload load = LS__WORKLOAD__INIT;
+        Ls__Http http = LS__HTTP__INIT;
+        Ls__Duration d = LS__DURATION__INIT;
+        const struct coord_machine_env env = {
+            .command = command, .probe_clock = probe, .clock = clock_of, .armed = armed, .ctx = &w
+        };
+        const struct coord_machine_spec spec = { .trial = 3,
+                                                 .target = &target,
+                                                 .workload = &load,
+                                                 .servers = 1,
+                                                 .clients = 2,
+                                                 .names = names,
+                                                 .cpus = cpus,
+                                                 .workers = workers };
+
+        d.ns = S;
+        ready.timeout = stop.grace = load.warmup = load.measure = load.timeout = load.interval = &d;
+        target.ready = &ready;
+        target.stop = &stop;
+        load.protocol_case = LS__WORKLOAD__PROTOCOL_HTTP;
+        load.http = &http;
+        assert_int_equal(coord_machine_create(&spec, &env, &w.machine, NULL), LS_OK);
+        coord_machine_start(w.machine, w.now_ns);
+        coord_machine_lost(w.machine, agent, "it is gone", w.now_ns);
+        assert_true(coord_machine_failure(w.machine)->agent_lost);
+        assert_string_equal(coord_machine_failure(w.machine)->text, "it is gone");
+        assert_true(coord_machine_is_lost(w.machine, agent));
+        for (unsigned k = 0; k < w.inbox_count; k++)
+            ls__envelope__free_unpacked(w.inbox[k], NULL);
+        coord_machine_destroy(w.machine);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_trial_goes_through_all_its_stages),
+        cmocka_unit_test(all_start_at_one_instant_whatever_their_clocks_say),
+        cmocka_unit_test(an_agent_that_is_late_makes_all_of_them_start_later),
+        cmocka_unit_test(an_agent_that_is_always_late_ends_the_trial),
+        cmocka_unit_test(a_target_that_does_not_start_keeps_its_code_and_no_client_is_asked),
+        cmocka_unit_test(a_failed_preflight_ends_the_other_client_and_collects_the_target),
+        cmocka_unit_test(a_target_that_dies_under_load_ends_the_trial_after_it_began),
+        cmocka_unit_test(a_mute_agent_ends_every_stage_by_its_limit),
+        cmocka_unit_test(an_agent_whose_clock_is_unknown_gets_no_start),
+        cmocka_unit_test(an_illegal_move_of_an_agent_ends_the_trial),
+        cmocka_unit_test(a_lost_agent_ends_the_trial_at_any_stage),
+    };
+
+    return cmocka_run_group_tests_name("coordinator.trial", tests, NULL, NULL);
+}
