@@ -15,10 +15,15 @@
 #include "common/attr.h"
 #include "common/err.h"
 
-/* indent 0: one line. The caller frees. NULL: out of memory. */
+#define LS_JSON_MAX_BYTES (256u << 20) /* none longer is written or read */
+
+/* indent 0: one line, without a line end; otherwise the text ends in one. What is no UTF-8 in a
+ * string becomes U+FFFD. The caller frees. NULL: out of memory, or longer than the limit. */
 char *ls_msg_to_json(const ProtobufCMessage *message, unsigned indent) LS_NODISCARD;
 
-/* Unknown keys are refused; diag says where (path). */
+/* Unknown and duplicate keys are refused; null reads as left out. LS_EINVAL, LS_ERANGE, LS_ENOMEM;
+ * diag says where, by line and column or by path. On LS_OK the caller frees *out_message with
+ * protobuf_c_message_free_unpacked(m, NULL). */
 enum ls_err ls_msg_from_json(const ProtobufCMessageDescriptor *descriptor, struct ls_bytes text,
                              ProtobufCMessage **out_message, struct ls_diag *diag) LS_NODISCARD;
 

@@ -1,13 +1,13 @@
 #include "common/utf8.h"
 
-/* Bytes of the character at p, by Unicode's table 3-7; 0 if none is there. */
-static size_t char_len(const unsigned char *p, size_t left)
+/* By Unicode's table 3-7. */
+size_t ls_utf8_char_len(const unsigned char *p, size_t left)
 {
     unsigned char low = 0x80;
     unsigned char high = 0xbf;
     size_t len;
 
-    if (p[0] == 0)
+    if (left == 0 || p[0] == 0)
         return 0;
     if (p[0] < 0x80)
         return 1;
@@ -33,7 +33,7 @@ static size_t char_len(const unsigned char *p, size_t left)
 bool ls_utf8_is_text(struct ls_bytes bytes)
 {
     for (size_t i = 0; i < bytes.len;) {
-        size_t len = char_len(bytes.data + i, bytes.len - i);
+        size_t len = ls_utf8_char_len(bytes.data + i, bytes.len - i);
 
         if (len == 0)
             return false;
@@ -47,7 +47,7 @@ void ls_utf8_clean(char *text, size_t len)
     unsigned char *bytes = (unsigned char *)text;
 
     for (size_t i = 0; i < len;) {
-        size_t n = char_len(bytes + i, len - i);
+        size_t n = ls_utf8_char_len(bytes + i, len - i);
 
         if (n == 0) {
             bytes[i] = '?';
