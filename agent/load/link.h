@@ -1,8 +1,13 @@
-/* agent/load/link.h - moves the bytes of one connection: tcp, later tls and io_uring.
+/* agent/load/link.h - moves the bytes of one connection: tcp, null, later tls and io_uring.
  *
- * The interface fits readiness (libev) and completion (io_uring) alike: a link is told to open, is
- * told that there is something to send, and hands over what arrived. It knows no protocol. All
- * calls and callbacks of one link happen on its worker's thread; a callback may call close().
+ * The links of one worker share a hub: what they wait in, their receive buffer, room for what a
+ * full socket did not take. The interface fits readiness (libev) and completion (io_uring) alike: a
+ * link is told to open, is told that there is something to send, and hands over what arrived; the
+ * hub is given the thread to wait with. A link knows no protocol and reads no clock.
+ *
+ * A hub is created and destroyed by the control thread while its worker does not run; wake() may be
+ * called by any thread; everything else, and every callback, happens on the worker's thread. A
+ * callback may call close(), but not open(), for the link that it is called for.
  */
 #ifndef LS_AGENT_LOAD_LINK_H
 #define LS_AGENT_LOAD_LINK_H
@@ -12,14 +17,16 @@
 #include "agent/load/workload.h"
 #include "common/err.h"
 
-struct agent_link_hub; /* what links of one worker share: event loop, receive buffer */
+struct agent_link_hub;
 
 struct agent_link_env {
-    void (*opened)(void *ctx, int error); /* errno value, 0: connected */
+    /* error: an errno value; 0: connected. After an error the link is closed already. */
+    void (*opened)(void *ctx, int error);
     /* Bytes arrived; the view is valid during the call only. */
     void (*bytes)(void *ctx, struct ls_bytes in);
-    /* No more will come; how is LOAD_CLOSED_EARLY (FIN), LOAD_RESET or LOAD_TLS_ERROR. */
-    void (*ended)(void *ctx, enum load_outcome how);
+    /* No more will come; how is LOAD_CLOSED_EARLY (FIN), LOAD_RESET (error: the errno value) or
+     * LOAD_TLS_ERROR. The callee closes the link. */
+    void (*ended)(void *ctx, enum load_outcome how, int error);
     /* Fills out with what is to be sent next; 0: nothing. Called from flush() and when a full
      * socket has room again. */
     size_t (*pull)(void *ctx, uint8_t *out, size_t cap);
@@ -28,16 +35,24 @@ struct agent_link_env {
 struct agent_link_class {
     const char *name; /* "tcp" */
     const char *io;   /* "libev": as results name it */
-    size_t link_size; /* bytes of state per connection, handed over zeroed */
+    size_t link_size; /* bytes of state per connection, handed over zeroed, 16-byte aligned */
 
-    enum ls_err (*hub_create)(void *ev_loop, const struct agent_link_env *env,
+    /* At most links_max links will be open at once. */
+    enum ls_err (*hub_create)(const struct agent_link_env *env, uint32_t links_max,
                               struct agent_link_hub **out_hub, struct ls_diag *diag);
-    void (*hub_destroy)(struct agent_link_hub *hub);
+    void (*hub_destroy)(struct agent_link_hub *hub); /* NULL is fine; links must be closed */
 
-    /* Starts to connect; opened() follows, now or later. */
+    /* Makes the callbacks for what has happened. If nothing has, waits for it until the monotonic
+     * instant until_ns at the latest; 0: does not wait. May return early. */
+    void (*turn)(struct agent_link_hub *hub, int64_t until_ns);
+    /* The present or the next turn() returns soon. */
+    void (*wake)(struct agent_link_hub *hub);
+
+    /* Starts to connect; opened() follows, perhaps before this returns. */
     void (*open)(struct agent_link_hub *hub, void *link, void *ctx, const struct sockaddr *address,
                  socklen_t address_len);
-    /* There is something to pull. Sends as much as the socket takes at once. */
+    /* There is something to pull. Sends as much as the socket takes at once. Never calls back but
+     * for pull(): a failed send is reported by ended() in a later turn(). */
     void (*flush)(struct agent_link_hub *hub, void *link);
     void (*close)(struct agent_link_hub *hub, void *link); /* idempotent; no callback afterwards */
 };

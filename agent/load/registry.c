@@ -5,12 +5,20 @@
 #include "agent/load/link.h"
 
 extern const struct agent_driver agent_driver_http1;
+extern const struct agent_driver agent_driver_null;
+extern const struct agent_link_class agent_link_null;
+extern const struct agent_link_class agent_link_tcp;
 
 static const struct agent_driver *const drivers[] = {
     &agent_driver_http1,
+    &agent_driver_null,
     NULL,
 };
-static const struct agent_link_class *const links[] = { NULL };
+static const struct agent_link_class *const links[] = {
+    &agent_link_tcp,
+    &agent_link_null,
+    NULL,
+};
 
 const struct agent_driver *agent_driver_at(unsigned i)
 {

@@ -1,0 +1,318 @@
+/* Connections of one worker: opened a few at a time, tried again after a failure, reopened when the
+ * server has closed them. */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/load/engine_impl.h"
+
+static void list_remove(struct conn *conn)
+{
+    struct conn_list *list = &conn->engine->lists[conn->list];
+
+    if (conn->list == LIST_NONE)
+        return;
+    *(conn->prev != NULL ? &conn->prev->next : &list->first) = conn->next;
+    *(conn->next != NULL ? &conn->next->prev : &list->last) = conn->prev;
+    conn->list = LIST_NONE;
+}
+
+static void list_append(struct conn *conn, enum conn_list_id id)
+{
+    struct conn_list *list = &conn->engine->lists[id];
+
+    list_remove(conn);
+    conn->prev = list->last;
+    conn->next = NULL;
+    *(list->last != NULL ? &list->last->next : &list->first) = conn;
+    list->last = conn;
+    conn->list = (uint8_t)id;
+}
+
+static void conn_init(struct agent_engine *e, uint32_t index)
+{
+    struct conn *conn = engine_conn(e, index);
+
+    conn->engine = e;
+    conn->index = index;
+    conn->unsent_first = conn->unsent_last = NO_OP;
+    conn->free_op = NO_OP;
+    for (uint32_t i = e->depth; i-- > 0;) {
+        uint32_t id = index * e->depth + i;
+
+        e->ops[id].conn = index;
+        e->ops[id].next = conn->free_op;
+        conn->free_op = id;
+    }
+    list_append(conn, LIST_TO_OPEN);
+}
+
+enum ls_err engine_conns_create(struct agent_engine *e, struct ls_diag *diag)
+{
+    const struct load_workload *workload = e->set.workload;
+    size_t link_end = ((sizeof(struct conn) + 15) & ~(size_t)15) + e->set.link->link_size;
+    uint64_t ops = (uint64_t)e->conn_count * workload->pipeline;
+
+    e->driver_offset = (link_end + 15) & ~(size_t)15;
+    /* A connection starts on a cache line of its own. */
+    e->conn_stride = (e->driver_offset + e->set.driver->conn_size + 63) & ~(size_t)63;
+    e->depth = workload->pipeline;
+    e->unsettled = e->conn_count;
+    e->connecting_max = AGENT_CONNECTING_MAX / workload->workers_total;
+    if (e->connecting_max < 4)
+        e->connecting_max = 4;
+    if (ops >= NO_OP)
+        return ls_fail(diag, LS_ERANGE, "%u connections with %u requests in flight each: too many",
+                       e->conn_count, workload->pipeline);
+    e->conns = calloc(e->conn_count, e->conn_stride);
+    e->ops = calloc(ops, sizeof(*e->ops));
+    if (e->conns == NULL || e->ops == NULL)
+        return ls_fail(diag, LS_ENOMEM, "no memory for %u connections", e->conn_count);
+    for (uint32_t i = 0; i < e->conn_count; i++)
+        conn_init(e, i);
+    return LS_OK;
+}
+
+static void settle(struct conn *conn)
+{
+    if (!conn->settled)
+        conn->engine->unsettled--;
+    conn->settled = true;
+}
+
+static void back_off(struct conn *conn)
+{
+    int64_t wait_ns = AGENT_BACKOFF_MIN_NS << (conn->failures < 8 ? conn->failures : 8);
+
+    if (wait_ns > AGENT_BACKOFF_MAX_NS)
+        wait_ns = AGENT_BACKOFF_MAX_NS;
+    if (conn->failures < UINT8_MAX)
+        conn->failures++;
+    conn->at_ns = conn->engine->now_ns + wait_ns;
+    list_append(conn, LIST_BACKOFF);
+}
+
+static void count_failure(struct load_connections *connections, int error)
+{
+    connections->failed++;
+    for (unsigned i = 0; i < LOAD_ERRNO_MAX; i++) {
+        if (connections->failures[i].error != error && connections->failures[i].error != 0)
+            continue;
+        connections->failures[i].error = error;
+        connections->failures[i].count++;
+        return;
+    }
+}
+
+static void connect_failed(struct conn *conn, int error)
+{
+    conn->state = CONN_CLOSED;
+    count_failure(&conn->engine->summary.connections, error);
+    settle(conn);
+    back_off(conn);
+}
+
+static void leave_connecting(struct conn *conn)
+{
+    list_remove(conn);
+    conn->engine->connecting--;
+}
+
+void engine_conns_connect(struct agent_engine *e)
+{
+    const struct load_workload *workload = e->set.workload;
+    struct conn *conn;
+
+    while (e->connecting < e->connecting_max && (conn = e->lists[LIST_TO_OPEN].first) != NULL) {
+        conn->state = CONN_CONNECTING;
+        conn->at_ns = e->now_ns;
+        e->connecting++;
+        list_append(conn, LIST_CONNECTING);
+        e->set.link->open(e->set.hub, conn_link(conn), conn,
+                          (const struct sockaddr *)&workload->address, workload->address_len);
+    }
+}
+
+static enum ls_err open_driver(struct conn *conn)
+{
+    struct agent_engine *e = conn->engine;
+    uint32_t limit = 0;
+    enum ls_err rc;
+
+    memset(conn_driver(conn), 0, e->set.driver->conn_size);
+    rc = e->set.driver->open(conn_driver(conn), &e->driver_env, &limit);
+    if (rc != LS_OK) {
+        e->set.driver->close(conn_driver(conn));
+        return rc;
+    }
+    assert(limit > 0);
+    conn->limit = limit < e->depth ? limit : e->depth;
+    return LS_OK;
+}
+
+static void on_opened(void *ctx, int error)
+{
+    struct conn *conn = ctx;
+    struct agent_engine *e = conn->engine;
+    struct load_connections *connections = &e->summary.connections;
+
+    e->events++;
+    e->now_ns = e->set.clock();
+    leave_connecting(conn);
+    if (error == 0 && open_driver(conn) != LS_OK) {
+        e->set.link->close(e->set.hub, conn_link(conn));
+        error = ENOMEM;
+    }
+    if (error != 0) {
+        connect_failed(conn, error);
+        return;
+    }
+    conn->state = CONN_OPEN;
+    conn->used = conn->stuck = conn->given_up = false;
+    connections->opened++;
+    connections->reopened += conn->was_open;
+    conn->was_open = true;
+    if (++e->open_count > connections->peak)
+        connections->peak = e->open_count;
+    settle(conn);
+    if (e->state == ENGINE_RUNNING)
+        engine_refill(conn);
+}
+
+static void on_bytes(void *ctx, struct ls_bytes in)
+{
+    struct conn *conn = ctx;
+    struct agent_engine *e = conn->engine;
+    enum ls_err rc;
+
+    e->events++;
+    e->now_ns = e->set.clock();
+    if (e->now_ns >= e->edge_ns)
+        engine_edges(e);
+    if (e->now_ns >= e->measure_ns && e->now_ns < e->end_ns)
+        e->recorder->current->bytes_in += in.len;
+    rc = e->set.driver->feed(conn_driver(conn), in);
+    if (LS_LIKELY(rc == LS_OK)) {
+        conn->stuck = false;
+        if (e->state == ENGINE_RUNNING)
+            engine_refill(conn);
+    } else {
+        engine_conn_end(conn, rc == LS_ECLOSED ? LOAD_CLOSED_EARLY : LOAD_ABORTED,
+                        rc != LS_ECLOSED);
+    }
+    /* A batch of answers must not hold up what is due meanwhile. */
+    if (e->due_ns <= e->now_ns)
+        engine_pump(e);
+}
+
+static void on_ended(void *ctx, enum load_outcome how, int error)
+{
+    struct conn *conn = ctx;
+
+    (void)error; /* the outcome says enough; connects are what errno values are counted for */
+    conn->engine->events++;
+    conn->engine->now_ns = conn->engine->set.clock();
+    if (conn->engine->now_ns >= conn->engine->edge_ns)
+        engine_edges(conn->engine);
+    engine_conn_end(conn, how, false);
+}
+
+static size_t on_pull(void *ctx, uint8_t *out, size_t cap)
+{
+    struct conn *conn = ctx;
+    struct agent_engine *e = conn->engine;
+    uint32_t ops = 0;
+    size_t len;
+
+    if (!e->flushing)
+        e->now_ns = e->set.clock();
+    len = e->set.driver->drain(conn_driver(conn), out, cap, &ops);
+    if (ops > 0)
+        engine_mark_sent(conn, ops);
+    if (e->now_ns >= e->measure_ns && e->now_ns < e->end_ns)
+        e->recorder->current->bytes_out += len;
+    return len;
+}
+
+const struct agent_link_env agent_engine_link_env = {
+    .opened = on_opened, .bytes = on_bytes, .ended = on_ended, .pull = on_pull
+};
+
+void engine_conn_end(struct conn *conn, enum load_outcome how, bool given_up)
+{
+    struct agent_engine *e = conn->engine;
+
+    assert(conn->state == CONN_OPEN);
+    conn->state = CONN_CLOSING;
+    conn->given_up = given_up;
+    list_remove(conn);
+    if (conn->in_flight > 0)
+        e->set.driver->eof(conn_driver(conn), how);
+    assert(conn->in_flight == 0);
+    e->set.driver->close(conn_driver(conn));
+    e->set.link->close(e->set.hub, conn_link(conn));
+    conn->state = CONN_CLOSED;
+    e->open_count--;
+    if (e->state == ENGINE_FINISHED)
+        return;
+    if (!conn->used) {
+        back_off(conn);
+        return;
+    }
+    conn->failures = 0;
+    list_append(conn, LIST_TO_OPEN);
+}
+
+void engine_conns_sweep(struct agent_engine *e)
+{
+    struct conn *next;
+
+    for (struct conn *conn = e->lists[LIST_BACKOFF].first; conn != NULL; conn = next) {
+        next = conn->next;
+        if (conn->at_ns <= e->now_ns)
+            list_append(conn, LIST_TO_OPEN);
+    }
+    for (struct conn *conn = e->lists[LIST_CONNECTING].first;
+         conn != NULL && e->now_ns - conn->at_ns >= AGENT_CONNECT_TIMEOUT_NS; conn = next) {
+        next = conn->next;
+        e->set.link->close(e->set.hub, conn_link(conn));
+        leave_connecting(conn);
+        connect_failed(conn, ETIMEDOUT);
+    }
+}
+
+void engine_conns_close(struct agent_engine *e)
+{
+    for (uint32_t i = 0; i < e->conn_count; i++) {
+        struct conn *conn = engine_conn(e, i);
+
+        if (conn->state == CONN_OPEN)
+            engine_conn_end(conn, LOAD_ABORTED, true);
+        if (conn->state == CONN_CONNECTING)
+            e->set.link->close(e->set.hub, conn_link(conn));
+        conn->state = CONN_CLOSED;
+        list_remove(conn);
+    }
+}
+
+void engine_conn_place(struct conn *conn)
+{
+    if (conn->in_flight == 0)
+        list_append(conn, LIST_IDLE);
+    else if (conn->in_flight < conn->limit)
+        list_append(conn, LIST_FREE);
+    else
+        list_remove(conn);
+}
+
+struct conn *engine_conn_take_free(struct agent_engine *e)
+{
+    struct conn *conn = e->lists[LIST_IDLE].first;
+
+    if (conn == NULL)
+        conn = e->lists[LIST_FREE].first;
+    if (conn != NULL)
+        list_remove(conn);
+    return conn;
+}

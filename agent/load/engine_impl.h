@@ -1,0 +1,155 @@
+/* agent/load/engine_impl.h - what engine.c (time, arrivals, operations) and engine_conn.c
+ * (connections) share. Nobody else includes this. */
+#ifndef LS_AGENT_LOAD_ENGINE_IMPL_H
+#define LS_AGENT_LOAD_ENGINE_IMPL_H
+
+#include "agent/load/engine.h"
+#include "agent/load/pacer.h"
+#include "common/schedule.h"
+
+#define NO_OP UINT32_MAX
+
+enum op_state { OP_FREE, OP_UNSENT, OP_SENT };
+
+struct op {
+    int64_t scheduled_ns;
+    int64_t sent_ns;
+    uint32_t next;  /* in its connection's list of free or of unsent ones */
+    uint32_t older; /* in the engine's list of all that are under way, by scheduled_ns */
+    uint32_t newer;
+    uint32_t request;
+    uint32_t conn;
+    uint8_t state;
+    uint8_t part; /* enum agent_part */
+};
+
+enum conn_state { CONN_CLOSED, CONN_CONNECTING, CONN_OPEN, CONN_CLOSING };
+
+enum conn_list_id {
+    LIST_NONE,
+    LIST_TO_OPEN,
+    LIST_CONNECTING,
+    LIST_BACKOFF,
+    LIST_IDLE, /* open loop: no request in flight */
+    LIST_FREE, /* open loop: some in flight, room for more */
+    LIST_COUNT
+};
+
+/* Followed in memory by the link's and the driver's state. */
+struct conn {
+    struct agent_engine *engine;
+    struct conn *next;
+    struct conn *prev;
+    int64_t at_ns; /* connecting: since; back-off: until */
+    uint32_t index;
+    uint32_t in_flight;
+    uint32_t limit; /* of in_flight: what was asked for and the driver can do */
+    uint32_t free_op;
+    uint32_t unsent_first;
+    uint32_t unsent_last;
+    uint8_t state;
+    uint8_t list;
+    uint8_t failures; /* in a row: connects, or connections that were of no use */
+    bool settled;     /* has been open or has failed */
+    bool was_open;
+    bool used;     /* has answered since it was opened */
+    bool stuck;    /* the driver took no more, until it has been fed again */
+    bool given_up; /* closing because we want to */
+};
+
+struct conn_list {
+    struct conn *first;
+    struct conn *last;
+};
+
+struct arrival {
+    int64_t scheduled_ns;
+    uint32_t request;
+};
+
+enum engine_state { ENGINE_OPENING, ENGINE_RUNNING, ENGINE_FINISHED };
+
+struct agent_engine {
+    struct agent_engine_setup set;
+    struct agent_driver_env driver_env;
+    struct agent_recorder *recorder;
+    int64_t now_ns; /* of the event being worked on */
+    enum engine_state state;
+    bool open_loop;
+    bool flushing; /* a pull comes from our own flush: now_ns is right */
+
+    int64_t measure_ns; /* start and end of the measure window, end of drain */
+    int64_t end_ns;
+    int64_t drain_end_ns;
+    int64_t edge_ns; /* next slice or window edge */
+    int64_t sweep_ns;
+    int64_t due_ns; /* next arrival of the open loop */
+    struct ls_schedule schedule;
+    bool measuring; /* health is being read */
+
+    bool fixed;          /* closed loop with a count */
+    uint64_t count_left; /* measured requests still to be submitted */
+    int64_t last_done_ns;
+    uint32_t rotation;
+
+    struct op *ops; /* owned */
+    uint32_t oldest_op;
+    uint32_t newest_op;
+    uint32_t outstanding;
+    uint64_t due_count; /* due and not ended: the in-flight integral's factor */
+    int64_t integrated_ns;
+
+    struct arrival *queue; /* owned; ring of queue_cap entries */
+    uint32_t queue_cap;
+    uint32_t queue_first;
+    uint32_t queue_len;
+
+    unsigned char *conns; /* owned */
+    size_t conn_stride;
+    size_t driver_offset;
+    uint32_t conn_count;
+    uint32_t depth;
+    uint32_t unsettled;
+    uint32_t open_count;
+    uint32_t connecting;
+    uint32_t connecting_max;
+    struct conn_list lists[LIST_COUNT];
+    uint64_t events;
+
+    struct agent_engine_summary summary;
+};
+
+static inline struct conn *engine_conn(const struct agent_engine *e, uint32_t index)
+{
+    return (struct conn *)(void *)(e->conns + index * e->conn_stride);
+}
+
+static inline void *conn_link(struct conn *conn)
+{
+    return (unsigned char *)conn + ((sizeof(struct conn) + 15) & ~(size_t)15);
+}
+
+static inline void *conn_driver(struct conn *conn)
+{
+    return (unsigned char *)conn + conn->engine->driver_offset;
+}
+
+/* engine_conn.c */
+enum ls_err engine_conns_create(struct agent_engine *e, struct ls_diag *diag);
+void engine_conns_connect(struct agent_engine *e); /* as many as may be connecting at once */
+void engine_conns_sweep(struct agent_engine *e);   /* back-off and connects that hang */
+void engine_conns_close(struct agent_engine *e);   /* all, for good */
+/* Ends an open connection: what is outstanding ends as how, or as engine.h says if given_up. */
+void engine_conn_end(struct conn *conn, enum load_outcome how, bool given_up);
+/* Puts an open connection into the list that fits its load; open loop only. */
+void engine_conn_place(struct conn *conn);
+struct conn *engine_conn_take_free(struct agent_engine *e); /* NULL: none */
+
+/* engine.c */
+void engine_refill(struct conn *conn); /* an open connection may have room */
+void engine_on_done(void *ctx, uint32_t op, const struct agent_reply *reply);
+void engine_edges(struct agent_engine *e);
+void engine_pump(struct agent_engine *e);
+void engine_mark_sent(struct conn *conn, uint32_t ops);
+
+#endif

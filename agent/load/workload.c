@@ -1,0 +1,32 @@
+#include "agent/load/workload.h"
+
+#include <assert.h>
+
+static const char *const outcome_names[] = {
+    "ok",    "bad_status",   "bad_body",  "bad_framing", "timeout",
+    "reset", "closed_early", "tls_error", "aborted",
+};
+static_assert(LS_ARRAY_LEN(outcome_names) == LOAD_OUTCOME_COUNT, "a name for each outcome");
+
+const char *load_outcome_name(enum load_outcome outcome)
+{
+    return (unsigned)outcome < LOAD_OUTCOME_COUNT ? outcome_names[outcome] : "?";
+}
+
+void load_counts_add(struct load_counts *dst, const struct load_counts *src)
+{
+    dst->scheduled += src->scheduled;
+    dst->sent += src->sent;
+    dst->shed += src->shed;
+    for (unsigned i = 0; i < LOAD_OUTCOME_COUNT; i++)
+        dst->outcome[i] += src->outcome[i];
+}
+
+bool load_counts_balance(const struct load_counts *counts)
+{
+    uint64_t ended = 0;
+
+    for (unsigned i = 0; i < LOAD_OUTCOME_COUNT; i++)
+        ended += counts->outcome[i];
+    return counts->scheduled == counts->sent + counts->shed && counts->sent == ended;
+}
