@@ -321,24 +321,33 @@ struct human_unit {
     double scale;
 };
 
-/* Three significant digits in the largest unit that keeps the number at 1 or above. */
+/* To three significant digits; whole numbers above them stay whole: 1023. */
+static double round_shown(double x)
+{
+    char digits[32];
+
+    if (x >= 1000)
+        return rint(x);
+    (void)snprintf(digits, sizeof(digits), "%.2e", x);
+    return strtod(digits, NULL);
+}
+
+/* In the largest unit that keeps the number at 1 or above. */
 static const char *human(double x, const struct human_unit *units, size_t count, char *out,
                          size_t out_bytes)
 {
-    char digits[32];
     double size = fabs(x);
-    double shown = size;
+    double shown;
     int decimals;
-    size_t i;
+    size_t i = 0;
 
     if (!isfinite(x)) {
         (void)snprintf(out, out_bytes, "?");
         return out;
     }
-    /* Round first: 999.6 us is 1.00 ms, not 1000 us. */
-    for (i = 0; i < count; i++) {
-        (void)snprintf(digits, sizeof(digits), "%.2e", size / units[i].scale);
-        shown = strtod(digits, NULL);
+    /* Rounding comes first: 999.6 us is 1.00 ms, not 1000 us. */
+    for (;; i++) {
+        shown = round_shown(size / units[i].scale);
         if (i + 1 == count || shown * units[i].scale < units[i + 1].scale)
             break;
     }

@@ -1,0 +1,124 @@
+#include "tests/support/test.h"
+
+#include <string.h>
+
+#include "common/base64.h"
+#include "common/rng.h"
+
+static struct ls_bytes bytes_of(const char *text)
+{
+    return (struct ls_bytes){ (const unsigned char *)text, strlen(text) };
+}
+
+static void the_examples_of_rfc_4648_hold(void **state)
+{
+    static const char *const cases[][2] = {
+        { "", "" },
+        { "f", "Zg==" },
+        { "fo", "Zm8=" },
+        { "foo", "Zm9v" },
+        { "foob", "Zm9vYg==" },
+        { "fooba", "Zm9vYmE=" },
+        { "foobar", "Zm9vYmFy" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LS_ARRAY_LEN(cases); i++) {
+        struct ls_buf buf;
+
+        ls_buf_init(&buf, 100);
+        ls_buf_adds(&buf, ">");
+        ls_base64_encode(&buf, bytes_of(cases[i][0]));
+        assert_string_equal((const char *)buf.data + 1, cases[i][1]);
+        ls_buf_reset(&buf);
+        ls_buf_adds(&buf, ">");
+        assert_int_equal(ls_base64_decode(&buf, bytes_of(cases[i][1])), LS_OK);
+        assert_string_equal((const char *)buf.data + 1, cases[i][0]);
+        ls_buf_fini(&buf);
+    }
+}
+
+static void what_is_not_base64_is_refused(void **state)
+{
+    static const char *const cases[] = {
+        "Z",
+        "Zg",
+        "Zg=",
+        "Zg==Zg==",
+        "=g==",
+        "Z===",
+        "====",
+        "Zm=v",
+        "Zm9v\n",
+        "Zm9v ",
+        "Zm9-",
+        "Zm_v",
+        "Zh==" /* unused bits */,
+        "Zm9=",
+        "Zm9vZ",
+        "Zm\x80v",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LS_ARRAY_LEN(cases); i++) {
+        struct ls_buf buf;
+
+        ls_buf_init(&buf, 100);
+        ls_buf_adds(&buf, "kept");
+        if (ls_base64_decode(&buf, bytes_of(cases[i])) != LS_EINVAL)
+            fail_msg("accepted: %s", cases[i]);
+        assert_true(buf.ok);
+        assert_string_equal((const char *)buf.data, "kept");
+        ls_buf_fini(&buf);
+    }
+}
+
+static void any_bytes_come_back(void **state)
+{
+    struct ls_rng rng;
+
+    (void)state;
+    ls_rng_init(&rng, 64, 0);
+    for (size_t len = 0; len < 300; len++) {
+        unsigned char data[300];
+        struct ls_buf text;
+        struct ls_buf back;
+
+        for (size_t i = 0; i < len; i++)
+            data[i] = (unsigned char)ls_rng_next(&rng);
+        ls_buf_init(&text, 400);
+        ls_buf_init(&back, len);
+        ls_base64_encode(&text, (struct ls_bytes){ data, len });
+        assert_int_equal(text.len, (len + 2) / 3 * 4);
+        assert_int_equal(ls_base64_decode(&back, (struct ls_bytes){ text.data, text.len }), LS_OK);
+        assert_int_equal(back.len, len);
+        if (len > 0)
+            assert_memory_equal(back.data, data, len);
+        ls_buf_fini(&text);
+        ls_buf_fini(&back);
+    }
+}
+
+static void a_full_buffer_is_out_of_memory(void **state)
+{
+    struct ls_buf buf;
+
+    (void)state;
+    ls_buf_init(&buf, 6);
+    ls_buf_adds(&buf, "ab");
+    assert_int_equal(ls_base64_decode(&buf, bytes_of("Zm9vYmFy")), LS_ENOMEM);
+    assert_false(buf.ok);
+    assert_string_equal((const char *)buf.data, "ab");
+    ls_buf_fini(&buf);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_examples_of_rfc_4648_hold),
+        cmocka_unit_test(what_is_not_base64_is_refused),
+        cmocka_unit_test(any_bytes_come_back),
+        cmocka_unit_test(a_full_buffer_is_out_of_memory),
+    };
+    return cmocka_run_group_tests_name("common.base64", tests, NULL, NULL);
+}
