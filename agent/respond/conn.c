@@ -1,0 +1,368 @@
+#include "agent/respond/conn.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "agent/respond/heap.h"
+#include "common/clock.h"
+
+#define PARTS_MAX     32
+#define LINGER_MAX_NS (2 * LS_NS_PER_S) /* for the peer's FIN after ours */
+
+struct respond_conn *respond_conn_create(int fd)
+{
+    struct respond_conn *conn = calloc(1, sizeof(*conn));
+
+    if (conn == NULL)
+        return NULL;
+    conn->fd = fd;
+    conn->heap_at = RESPOND_NOT_QUEUED;
+    conn->watched = EPOLLIN;
+    return conn;
+}
+
+static struct respond_run *run_at(struct respond_conn *conn, uint32_t i)
+{
+    return &conn->runs[(conn->runs_first + i) % conn->runs_cap];
+}
+
+void respond_conn_destroy(struct respond_loop *loop, struct respond_conn *conn)
+{
+    for (uint32_t i = 0; i < conn->runs_len; i++) {
+        if (run_at(conn, i)->answer->part != RESPOND_EXTRA)
+            respond_tally_add(&loop->tally.unanswered, run_at(conn, i)->count);
+    }
+    respond_heap_remove(loop, conn);
+    respond_parser_fini(&conn->parser);
+    (void)close(conn->fd); /* nothing of ours is lost with it */
+    free(conn->runs);
+    free(conn);
+    respond_tally_add(&loop->tally.closed, 1);
+}
+
+/* When a request that was read at now_ns is to be answered; 0: at once. */
+static int64_t due_instant(struct respond_loop *loop, const struct respond_answer *answer,
+                           int64_t now_ns)
+{
+    const struct respond_settings *settings = loop->settings;
+    double span = (double)(settings->latency_high_ns - settings->latency_low_ns);
+    int64_t latency_ns = 0;
+
+    switch (settings->latency) {
+    case RESPOND_AT_ONCE:
+        if (answer->later_ns == 0 && answer->drip_ns == 0)
+            return 0;
+        break;
+    case RESPOND_CONSTANT:
+        latency_ns = settings->latency_low_ns;
+        break;
+    case RESPOND_UNIFORM:
+        latency_ns = settings->latency_low_ns + (int64_t)(span * ls_rng_unit(&loop->rng));
+        break;
+    case RESPOND_EXPONENTIAL:
+        latency_ns =
+            (int64_t)(-log(1 - ls_rng_unit(&loop->rng)) * (double)settings->latency_low_ns);
+        break;
+    }
+    return now_ns + latency_ns + answer->later_ns;
+}
+
+static bool grow_runs(struct respond_conn *conn)
+{
+    uint32_t cap = conn->runs_cap == 0 ? 4 : conn->runs_cap * 2;
+    struct respond_run *runs = calloc(cap, sizeof(*runs));
+
+    if (runs == NULL)
+        return false;
+    for (uint32_t i = 0; i < conn->runs_len; i++)
+        runs[i] = *run_at(conn, i);
+    free(conn->runs);
+    conn->runs = runs;
+    conn->runs_cap = cap;
+    conn->runs_first = 0;
+    return true;
+}
+
+/* Puts an answer behind those that wait. false: no memory. */
+static bool enqueue(struct respond_conn *conn, const struct respond_answer *answer, int64_t due_ns)
+{
+    struct respond_run *last = conn->runs_len > 0 ? run_at(conn, conn->runs_len - 1) : NULL;
+
+    if (last != NULL && last->answer == answer && last->due_ns == due_ns && answer->drip_ns == 0) {
+        last->count++;
+    } else {
+        if (conn->runs_len == conn->runs_cap && !grow_runs(conn))
+            return false;
+        *run_at(conn, conn->runs_len++) =
+            (struct respond_run){ .answer = answer, .due_ns = due_ns, .count = 1 };
+    }
+    conn->waiting++;
+    conn->ending = answer->ending != RESPOND_KEEP;
+    return true;
+}
+
+/* The first rule that applies to the next request of the server; -1: none. */
+static int choose_rule(struct respond_loop *loop)
+{
+    const struct respond_settings *settings = loop->settings;
+    uint64_t n;
+
+    if (settings->rule_count == 0)
+        return -1;
+    n = atomic_fetch_add_explicit(loop->sequence, 1, memory_order_relaxed) + 1;
+    for (size_t i = 0; i < settings->rule_count; i++) {
+        const struct respond_rule *rule = &settings->rules[i];
+
+        if (rule->after ? n > rule->n : n % rule->n == 0)
+            return (int)i;
+    }
+    return -1;
+}
+
+static bool take_request(struct respond_loop *loop, struct respond_conn *conn,
+                         const struct respond_request *request, int64_t now_ns)
+{
+    const struct respond_answer *answer;
+    int rule = choose_rule(loop);
+
+    respond_tally_add(&loop->tally.requests, 1);
+    if (conn->ending) {
+        respond_tally_add(&loop->tally.unanswered, 1);
+        return true;
+    }
+    if (rule >= 0)
+        respond_tally_add(&loop->tally.actions[loop->settings->rules[rule].action], 1);
+    answer = respond_answers_get(loop->answers, rule, request->head, request->last);
+    if (enqueue(conn, answer, due_instant(loop, answer, now_ns)))
+        return true;
+    respond_tally_add(&loop->tally.unanswered, 1);
+    return false;
+}
+
+/* false: no memory. */
+static bool take_bytes(struct respond_loop *loop, struct respond_conn *conn,
+                       const unsigned char *data, size_t len, int64_t now_ns)
+{
+    struct respond_request request;
+    bool ok = true;
+
+    respond_tally_add(&loop->tally.bytes_in, len);
+    while (ok && len > 0 && !conn->lost) {
+        switch (respond_parser_next(&conn->parser, &loop->cache, &data, &len, &request)) {
+        case RESPOND_MORE:
+            return true;
+        case RESPOND_REQUEST:
+            ok = take_request(loop, conn, &request, now_ns);
+            break;
+        case RESPOND_EXPECTS:
+            if (!conn->ending)
+                ok = enqueue(conn, respond_answers_continue(loop->answers), 0);
+            break;
+        case RESPOND_BAD:
+            conn->lost = true;
+            respond_tally_add(&loop->tally.bad_requests, 1);
+            if (!conn->ending)
+                ok = enqueue(conn, respond_answers_bad(loop->answers), 0);
+            break;
+        case RESPOND_NOMEM:
+            ok = false;
+            break;
+        }
+    }
+    return ok;
+}
+
+/* Reads what is there. false: the connection is gone. */
+static bool take_input(struct respond_loop *loop, struct respond_conn *conn, int64_t now_ns)
+{
+    while (conn->waiting < RESPOND_QUEUE_MAX || conn->ending) {
+        ssize_t n = recv(conn->fd, loop->read_buffer, RESPOND_READ_BYTES, 0);
+
+        if (n == 0) {
+            conn->peer_done = true;
+            return true;
+        }
+        if (n < 0)
+            return errno == EAGAIN || errno == EINTR;
+        if (!take_bytes(loop, conn, loop->read_buffer, (size_t)n, now_ns))
+            return false;
+        if ((size_t)n < RESPOND_READ_BYTES)
+            return true; /* level triggered: what came meanwhile is reported again */
+    }
+    return true;
+}
+
+/* Fills parts with answers that are due. A drip's piece goes alone. */
+static int gather(struct respond_conn *conn, int64_t now_ns, struct iovec *parts)
+{
+    size_t skip = conn->sent;
+    int n = 0;
+
+    for (uint32_t i = 0; i < conn->runs_len && n < PARTS_MAX; i++) {
+        const struct respond_run *run = run_at(conn, i);
+        const struct respond_answer *answer = run->answer;
+        uint32_t left = run->count;
+
+        if (run->due_ns > now_ns || answer->len == 0)
+            break;
+        if (answer->drip_ns > 0) {
+            size_t end = answer->len * (run->pieces + 1) / RESPOND_DRIP_PIECES;
+
+            if (n == 0 && end > skip)
+                parts[n++] = (struct iovec){ answer->bytes + skip, end - skip };
+            break;
+        }
+        while (left > 0 && n < PARTS_MAX) {
+            uint32_t copies = left < answer->copies ? left : answer->copies;
+
+            parts[n++] = (struct iovec){ answer->bytes + skip, copies * answer->len - skip };
+            left -= copies;
+            skip = 0;
+        }
+    }
+    return n;
+}
+
+static void pop_run(struct respond_conn *conn)
+{
+    conn->runs_first = (conn->runs_first + 1) % conn->runs_cap;
+    conn->runs_len--;
+}
+
+/* count answers of the first run are through. */
+static void finish_answers(struct respond_loop *loop, struct respond_conn *conn, uint32_t count,
+                           int64_t now_ns)
+{
+    struct respond_run *run = run_at(conn, 0);
+
+    if (run->answer->part == RESPOND_COMPLETE)
+        respond_tally_add(&loop->tally.responses, count);
+    else if (run->answer->part == RESPOND_BROKEN)
+        respond_tally_add(&loop->tally.unanswered, count);
+    if (run->due_ns > 0)
+        ls_hist_record_n(loop->lateness, now_ns - run->due_ns, count);
+    conn->waiting -= count;
+    run->count -= count;
+}
+
+/* The first answer is through and it was the last: what becomes of the connection? */
+static bool end_as_answered(struct respond_loop *loop, struct respond_conn *conn,
+                            enum respond_ending ending, int64_t now_ns)
+{
+    struct linger reset = { .l_onoff = 1, .l_linger = 0 };
+
+    if (ending == RESPOND_END_CLOSE && !conn->peer_done) {
+        conn->lingering = true;
+        (void)shutdown(conn->fd, SHUT_WR); /* fails if the peer is gone: epoll says so, too */
+        return respond_heap_set(loop, conn, now_ns + LINGER_MAX_NS) == LS_OK;
+    }
+    if (ending == RESPOND_END_RESET) {
+        (void)take_input(loop, conn, now_ns); /* counted before it is thrown away */
+        (void)setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+        return false;
+    }
+    return ending == RESPOND_END_NEVER;
+}
+
+/* Takes sent bytes off the queue. *out_alive is false once the connection has ended. */
+static void advance(struct respond_loop *loop, struct respond_conn *conn, size_t sent,
+                    int64_t now_ns, bool *out_alive)
+{
+    respond_tally_add(&loop->tally.bytes_out, sent);
+    sent += conn->sent;
+    while (conn->runs_len > 0) {
+        struct respond_run *run = run_at(conn, 0);
+        const struct respond_answer *answer = run->answer;
+        size_t whole = answer->len > 0 ? sent / answer->len : run->due_ns <= now_ns ? 1 : 0;
+        uint32_t count = whole < run->count ? (uint32_t)whole : run->count;
+
+        sent -= count * answer->len;
+        if (count > 0)
+            finish_answers(loop, conn, count, now_ns);
+        if (run->count > 0) {
+            if (answer->drip_ns > 0 && run->pieces + 1 < RESPOND_DRIP_PIECES &&
+                sent >= answer->len * (run->pieces + 1) / RESPOND_DRIP_PIECES) {
+                run->pieces++;
+                run->due_ns = now_ns + answer->drip_ns / RESPOND_DRIP_PIECES;
+            }
+            break;
+        }
+        pop_run(conn);
+        if (answer->ending != RESPOND_KEEP) {
+            *out_alive = end_as_answered(loop, conn, answer->ending, now_ns);
+            break;
+        }
+    }
+    conn->sent = sent;
+}
+
+/* Sends what is due. false: the connection has ended. */
+static bool send_due(struct respond_loop *loop, struct respond_conn *conn, int64_t now_ns)
+{
+    bool alive = true;
+
+    conn->blocked = false;
+    while (alive && conn->runs_len > 0 && run_at(conn, 0)->due_ns <= now_ns) {
+        struct iovec parts[PARTS_MAX];
+        struct msghdr message = { .msg_iov = parts };
+        size_t wanted = 0;
+        ssize_t n = 0;
+
+        message.msg_iovlen = (size_t)gather(conn, now_ns, parts);
+        for (size_t i = 0; i < message.msg_iovlen; i++)
+            wanted += parts[i].iov_len;
+        if (wanted > 0)
+            n = sendmsg(conn->fd, &message, MSG_NOSIGNAL);
+        if (n < 0 && errno != EAGAIN && errno != EINTR)
+            return false;
+        if (n < 0)
+            n = 0;
+        advance(loop, conn, (size_t)n, now_ns, &alive);
+        if ((size_t)n < wanted) {
+            conn->blocked = true;
+            break;
+        }
+    }
+    return alive;
+}
+
+/* Asks epoll for what can be used now. */
+static bool watch(struct respond_loop *loop, struct respond_conn *conn)
+{
+    bool room = conn->waiting < RESPOND_QUEUE_MAX || conn->ending;
+    struct epoll_event event = { .data.ptr = conn };
+
+    event.events = (room && !conn->peer_done ? EPOLLIN : 0u) | (conn->blocked ? EPOLLOUT : 0u);
+    if (event.events == conn->watched)
+        return true;
+    conn->watched = event.events;
+    return epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, conn->fd, &event) == 0;
+}
+
+bool respond_conn_flush(struct respond_loop *loop, struct respond_conn *conn, int64_t now_ns)
+{
+    if (conn->lingering)
+        return !conn->peer_done && now_ns < conn->timer_ns;
+    if (!send_due(loop, conn, now_ns))
+        return false;
+    if (conn->lingering)
+        return watch(loop, conn);
+    if (conn->runs_len == 0 && conn->peer_done)
+        return false;
+    if (conn->runs_len == 0 || conn->blocked)
+        respond_heap_remove(loop, conn);
+    else if (respond_heap_set(loop, conn, run_at(conn, 0)->due_ns) != LS_OK)
+        return false;
+    return watch(loop, conn);
+}
+
+bool respond_conn_readable(struct respond_loop *loop, struct respond_conn *conn, int64_t now_ns)
+{
+    return take_input(loop, conn, now_ns) && respond_conn_flush(loop, conn, now_ns);
+}
