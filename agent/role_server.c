@@ -28,9 +28,9 @@ struct server {
     struct agent_role_env env;
     struct host_target *target; /* owned */
     struct agent_build *ready;  /* owned */
-    struct agent_expanded argv;
-    struct agent_expanded envp;
-    struct agent_expanded version;
+    char **argv;                /* owned; NULL-terminated, like the next two */
+    char **envp;
+    char **version;
     char dir[512];  /* of the trial; "" if there is none */
     char cpus[128]; /* as the target really has them */
     struct load_window window;
@@ -68,9 +68,10 @@ static void server_release(void *role)
     s->target = NULL;
     agent_build_destroy(s->ready);
     s->ready = NULL;
-    agent_expanded_fini(&s->argv);
-    agent_expanded_fini(&s->envp);
-    agent_expanded_fini(&s->version);
+    agent_expand_free(s->argv);
+    agent_expand_free(s->envp);
+    agent_expand_free(s->version);
+    s->argv = s->envp = s->version = NULL;
     if (s->log_fd >= 0)
         (void)close(s->log_fd);
     s->log_fd = -1;
@@ -118,15 +119,15 @@ static enum ls_err files_of(struct server *s, const Ls__Prepare *prepare, struct
 static enum ls_err expand_all(struct server *s, const Ls__Prepare *prepare, struct ls_diag *diag)
 {
     const Ls__Target *t = prepare->target;
-    const struct agent_expand_values values = {
-        .dir = s->dir, .host = t->host, .port = t->port, .cpus = prepare->cpus
+    const struct agent_expand values = {
+        .dir = s->dir, .host = t->host, .port = (uint16_t)t->port, .cpus = prepare->cpus
     };
-    enum ls_err rc = agent_expand_argv(t->command, t->n_command, &values, &s->argv, diag);
+    enum ls_err rc = agent_expand_argv(&values, t->command, t->n_command, &s->argv, diag);
 
+    if (rc == LS_OK && t->n_version > 0)
+        rc = agent_expand_argv(&values, t->version, t->n_version, &s->version, diag);
     if (rc == LS_OK)
-        rc = agent_expand_argv(t->version, t->n_version, &values, &s->version, diag);
-    if (rc == LS_OK)
-        rc = agent_expand_env(t->env, t->n_env, &values, &s->envp, diag);
+        rc = agent_expand_env(&values, t->env, t->n_env, &s->envp, diag);
     return rc;
 }
 
@@ -152,22 +153,22 @@ static enum ls_err start(struct server *s, const Ls__Prepare *prepare, struct ls
 
     if (rc != LS_OK)
         return rc;
-    rc = host_target_start(
-        &(struct host_target_spec){ .dir = s->dir,
-                                    .files = files,
-                                    .file_count = prepare->n_files,
-                                    .argv = s->argv.items,
-                                    .envp = s->envp.items,
-                                    .version_argv = t->n_version > 0 ? s->version.items : NULL,
-                                    .cpus = prepare->cpus,
-                                    .host = t->host,
-                                    .port = (uint16_t)t->port,
-                                    .ready = agent_build_get(s->ready),
-                                    .ready_timeout_ns = t->ready->timeout->ns,
-                                    .stop_signal = signal_number(t->stop->signal),
-                                    .grace_ns = t->stop->grace->ns,
-                                    .log_max_bytes = LOG_MAX_BYTES },
-        &env, &s->target, diag);
+    rc =
+        host_target_start(&(struct host_target_spec){ .dir = s->dir,
+                                                      .files = files,
+                                                      .file_count = prepare->n_files,
+                                                      .argv = s->argv,
+                                                      .envp = s->envp,
+                                                      .version_argv = s->version,
+                                                      .cpus = prepare->cpus,
+                                                      .host = t->host,
+                                                      .port = (uint16_t)t->port,
+                                                      .ready = agent_build_get(s->ready),
+                                                      .ready_timeout_ns = t->ready->timeout->ns,
+                                                      .stop_signal = signal_number(t->stop->signal),
+                                                      .grace_ns = t->stop->grace->ns,
+                                                      .log_max_bytes = LOG_MAX_BYTES },
+                          &env, &s->target, diag);
     free(files);
     return rc;
 }
@@ -367,16 +368,25 @@ static void server_finish(void *role)
 
 /* ---- events */
 
+static size_t count(char *const *list)
+{
+    size_t n = 0;
+
+    while (list[n] != NULL)
+        n++;
+    return n;
+}
+
 static void on_up(struct server *s, const struct host_target_event *event, int64_t now_ns)
 {
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
     Ls__TargetUp report = LS__TARGET_UP__INIT;
     Ls__Program program = LS__PROGRAM__INIT;
 
-    program.argv = s->argv.items;
-    program.n_argv = s->argv.count;
-    program.environment = s->envp.items;
-    program.n_environment = s->envp.count;
+    program.argv = s->argv;
+    program.n_argv = count(s->argv);
+    program.environment = s->envp;
+    program.n_environment = count(s->envp);
     program.path = ls_pb_text(event->program.path);
     program.sha256 = ls_pb_text(event->program.sha256);
     program.version = ls_pb_text(event->program.version);

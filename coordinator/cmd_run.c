@@ -1,0 +1,90 @@
+/* lockstep run PLAN and lockstep check PLAN: the same reading, with and without the doing. */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "common/options.h"
+#include "coordinator/cli.h"
+#include "coordinator/execute.h"
+
+struct arguments {
+    const char *out;
+    const char *seed;
+    const char *only;
+    struct ls_option_list set;
+    bool json;
+    bool quiet;
+    bool help;
+};
+
+#define ROW(field) offsetof(struct arguments, field)
+
+static const struct ls_option run_rows[] = {
+    { "out", 'o', LS_OPTION_TEXT, ROW(out), "DIR", NULL, 1, 0,
+      "the result folder (results/NAME-TIME)" },
+    { "only", 0, LS_OPTION_TEXT, ROW(only), "GLOB", NULL, 1, 0,
+      "only trials whose target/workload matches" },
+    { "seed", 0, LS_OPTION_TEXT, ROW(seed), "N", NULL, 1, 0,
+      "of order and statistics (the plan's, or drawn)" },
+    { "set", 0, LS_OPTION_LIST, ROW(set), "PATH=VALUE", NULL, 1, 0,
+      "change a field of the plan: workloads[0].measure=2s" },
+    { "json", 0, LS_OPTION_FLAG, ROW(json), NULL, NULL, 1, 0, "the result as one JSON document" },
+    { "quiet", 'q', LS_OPTION_FLAG, ROW(quiet), NULL, NULL, 1, 0, "no progress on stderr" },
+    { "help", 'h', LS_OPTION_FLAG, ROW(help), NULL, NULL, 1, 0, "this text" },
+};
+
+static const struct ls_option check_rows[] = {
+    { "only", 0, LS_OPTION_TEXT, ROW(only), "GLOB", NULL, 1, 0,
+      "only trials whose target/workload matches" },
+    { "seed", 0, LS_OPTION_TEXT, ROW(seed), "N", NULL, 1, 0,
+      "of the order (the plan's, or drawn)" },
+    { "set", 0, LS_OPTION_LIST, ROW(set), "PATH=VALUE", NULL, 1, 0,
+      "change a field of the plan: workloads[0].measure=2s" },
+    { "json", 0, LS_OPTION_FLAG, ROW(json), NULL, NULL, 1, 0, "mistakes as one JSON document" },
+    { "help", 'h', LS_OPTION_FLAG, ROW(help), NULL, NULL, 1, 0, "this text" },
+};
+
+static int run_or_check(const struct ls_option *rows, size_t count, bool check_only, int argc,
+                        char **argv)
+{
+    struct arguments args = { 0 };
+    struct ls_diag diag = { 0 };
+    const char *plan = NULL;
+    size_t plain = 0;
+    bool json = coord_cli_wants_json(argc, argv);
+    char text[80];
+    int status;
+
+    if (ls_options_parse(rows, count, argc, argv, &args, &plan, 1, &plain, &diag) != LS_OK) {
+        status = coord_cli_fail(json, COORD_EXIT_USAGE, diag.text);
+    } else if (args.help) {
+        (void)printf("usage: lockstep %s PLAN [option ...]\n\n", argv[0]);
+        ls_options_help(rows, count, stdout);
+        status = COORD_EXIT_OK;
+    } else if (plain == 0) {
+        (void)snprintf(text, sizeof(text), "%s: PLAN is missing: which plan file?", argv[0]);
+        status = coord_cli_fail(json, COORD_EXIT_USAGE, text);
+    } else if (args.out != NULL && *args.out == '\0') {
+        status = coord_cli_fail(json, COORD_EXIT_USAGE, "--out: a folder's name is missing");
+    } else {
+        status = coord_execute(&(struct coord_execute_options){ .file = plan,
+                                                                .out_dir = args.out,
+                                                                .only = args.only,
+                                                                .seed = args.seed,
+                                                                .set = args.set,
+                                                                .json = args.json,
+                                                                .quiet = args.quiet,
+                                                                .check_only = check_only });
+    }
+    ls_options_fini(rows, count, &args);
+    return status;
+}
+
+int coord_cmd_run(int argc, char **argv)
+{
+    return run_or_check(run_rows, LS_ARRAY_LEN(run_rows), false, argc, argv);
+}
+
+int coord_cmd_check(int argc, char **argv)
+{
+    return run_or_check(check_rows, LS_ARRAY_LEN(check_rows), true, argc, argv);
+}

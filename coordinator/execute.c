@@ -1,0 +1,146 @@
+#include "coordinator/execute.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/buf.h"
+#include "common/msg_yaml.h"
+#include "coordinator/cli.h"
+#include "coordinator/plan/plan_check.h"
+#include "coordinator/plan/plan_file.h"
+#include "coordinator/plan/trials.h"
+#include "coordinator/run/run.h"
+
+struct prepared {
+    struct coord_plan plan;
+    struct coord_trials trials;
+};
+
+static void prepared_fini(struct prepared *p)
+{
+    coord_trials_fini(&p->trials);
+    coord_plan_close(&p->plan);
+}
+
+/* Every mistake on a line of its own, as editors and people can follow it. */
+static int fail_issues(const struct coord_execute_options *options, const struct ls_issues *issues)
+{
+    char *text = ls_issues_format(issues);
+    char summary[200];
+    int status;
+
+    (void)fprintf(stderr, "%s", text != NULL ? text : "out of memory\n");
+    (void)snprintf(summary, sizeof(summary), "%s: %zu mistake%s in the plan; nothing was run",
+                   options->file, issues->count + issues->dropped,
+                   issues->count + issues->dropped == 1 ? "" : "s");
+    if (options->json && text != NULL) { /* one document has to carry them all */
+        struct ls_buf all;
+
+        ls_buf_init(&all, 1u << 20);
+        ls_buf_adds(&all, text);
+        ls_buf_adds(&all, summary);
+        status = coord_cli_fail(true, COORD_EXIT_USAGE, all.ok ? (const char *)all.data : summary);
+        ls_buf_fini(&all);
+    } else {
+        status = coord_cli_fail(options->json, COORD_EXIT_USAGE, summary);
+    }
+    free(text);
+    return status;
+}
+
+static enum ls_err read_plan(const struct coord_execute_options *options, struct prepared *p,
+                             struct ls_issues *issues)
+{
+    const struct coord_plan_source source = { .file = options->file,
+                                              .text = options->text,
+                                              .text_bytes =
+                                                  options->text != NULL ? strlen(options->text) : 0,
+                                              .base_dir = options->base_dir,
+                                              .set = options->set.items,
+                                              .set_count = options->set.count };
+
+    return coord_plan_open(&source, issues, &p->plan);
+}
+
+static enum ls_err choose_seed(const struct coord_execute_options *options, const Ls__Plan *plan,
+                               uint64_t *out_seed, struct ls_diag *diag)
+{
+    char *end;
+
+    if (options->seed != NULL) {
+        errno = 0;
+        *out_seed = strtoull(options->seed, &end, 10);
+        if (*options->seed < '0' || *options->seed > '9' || *end != '\0' || errno != 0)
+            return ls_fail(diag, LS_EINVAL, "--seed %s: not a number from 0 to 2^64 - 1",
+                           options->seed);
+        return LS_OK;
+    }
+    if (plan->schedule != NULL && plan->schedule->has_seed) {
+        *out_seed = plan->schedule->seed;
+        return LS_OK;
+    }
+    if (getrandom(out_seed, sizeof(*out_seed), 0) != (ssize_t)sizeof(*out_seed))
+        return ls_fail(diag, LS_EIO, "no random numbers for a seed");
+    *out_seed &= (UINT64_C(1) << 53) - 1; /* exact in every JSON reader */
+    return LS_OK;
+}
+
+static int check_only(const struct coord_execute_options *options, const struct prepared *p)
+{
+    char *text = coord_check_render(p->plan.plan, &p->trials);
+
+    (void)options;
+    if (text == NULL)
+        return coord_cli_fail(false, COORD_EXIT_FAULT, "out of memory");
+    (void)fputs(text, stdout);
+    free(text);
+    return fflush(stdout) == 0 ? COORD_EXIT_OK
+                               : coord_cli_fail(false, COORD_EXIT_FAULT, "stdout is closed");
+}
+
+static int run(const struct coord_execute_options *options, const struct prepared *p)
+{
+    Ls__Result *result = NULL;
+    char dir[512];
+    int status =
+        coord_run(&(struct coord_run_options){ .plan = p->plan.plan,
+                                               .trials = &p->trials,
+                                               .plan_text = { (const unsigned char *)p->source.text,
+                                                              p->source.len },
+                                               .plan_sha256 = p->plan.sha256,
+                                               .base_dir = p->plan.base_dir,
+                                               .out_dir = options->out_dir,
+                                               .quiet = options->quiet,
+                                               .workers_per_client = options->workers_per_client },
+                  &result, dir, sizeof(dir));
+
+    if (result == NULL)
+        return coord_cli_fail(options->json, status, "out of memory");
+    status = coord_cli_print(result, options->json, dir[0] != '\0' ? dir : NULL, status);
+    ls__result__free_unpacked(result, NULL);
+    return status;
+}
+
+int coord_execute(const struct coord_execute_options *options)
+{
+    struct prepared p = { 0 };
+    struct ls_issues issues;
+    struct ls_diag diag = { 0 };
+    uint64_t seed = 0;
+    int status;
+
+    ls_issues_init(&issues, options->file);
+    if (read_plan(options, &p, &issues) != LS_OK)
+        status = fail_issues(options, &issues);
+    else if (choose_seed(options, p.plan.plan, &seed, &diag) != LS_OK ||
+             coord_trials_expand(p.plan.plan, seed, options->only, &p.trials, &diag) != LS_OK)
+        status = coord_cli_fail(options->json, COORD_EXIT_USAGE, diag.text);
+    else
+        status = options->check_only ? check_only(options, &p) : run(options, &p);
+    ls_issues_fini(&issues);
+    prepared_fini(&p);
+    return status;
+}
