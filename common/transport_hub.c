@@ -301,13 +301,18 @@ static void hub_discard(struct ls_hub *hub)
 {
     if (hub == NULL)
         return;
-    while (hub->conns != NULL)
-        ls_conn_free(hub->conns);
     if (hub->dialer != NULL)
         nng_stream_dialer_close(hub->dialer);
     if (hub->listener != NULL)
         nng_stream_listener_close(hub->listener);
+    /* All operations are back before the first is freed: the queue leads through them. */
     nng_aio_stop(hub->open.aio);
+    for (struct ls_conn *conn = hub->conns; conn != NULL; conn = conn->next) {
+        nng_aio_stop(conn->receive.aio);
+        nng_aio_stop(conn->send.aio);
+    }
+    while (hub->conns != NULL)
+        ls_conn_free(hub->conns);
     if (hub->open.queued && nng_aio_result(hub->open.aio) == 0)
         nng_stream_free(nng_aio_get_output(hub->open.aio, 0)); /* came too late to be handled */
     ls_op_fini(&hub->open);

@@ -513,7 +513,7 @@ static void command_destroys(struct rig *rig, const Ls__Envelope *command)
 
 static bool one_end_is_gone(struct rig *rig)
 {
-    if (rig->peer != NULL && rig->commands == 0)
+    if (rig->listener != NULL && rig->peer != NULL && rig->commands == 0)
         (void)rig_command(rig->peer, 1); /* refused when there are too many: fine */
     return rig->dialer == NULL || rig->listener == NULL;
 }
