@@ -7,15 +7,14 @@
 #include <stddef.h>
 
 #include "coordinator/result/stats.h"
+#include "coordinator/result/unit.h"
 #include "proto/result.pb-c.h"
-
-enum coord_unit { COORD_UNIT_NONE, COORD_UNIT_PER_S, COORD_UNIT_NS, COORD_UNIT_BYTES };
 
 struct coord_metric {
     const char *name;  /* as in Summary.metric: "throughput_per_s" */
     const char *title; /* as a column of a report: "requests/s" */
+    const char *noun;  /* "requests/s", "p99 service time" */
     const char *more;  /* what a ratio above 1 says: "more requests/s" */
-    const char *less;
     enum coord_unit unit;
     bool higher_is_better;
     /* Ranked in standings? Not what is the same for all by the plan, and not a single sample. */

@@ -1,0 +1,120 @@
+#include "coordinator/result/escape.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* One character of UTF-8: its length, 0 if this is not the start of a valid one (overlong forms
+ * and surrogates are not). */
+static size_t decode(const unsigned char *p, uint32_t *out)
+{
+    size_t len = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    uint32_t c = len == 1 ? p[0] : p[0] & (0xffu >> (len + 1));
+
+    if (len == 0 || p[0] > 0xf4)
+        return 0;
+    for (size_t i = 1; i < len; i++) {
+        if ((p[i] & 0xc0) != 0x80) /* also the end of the text */
+            return 0;
+        c = c << 6 | (p[i] & 0x3f);
+    }
+    if ((len == 3 && (c < 0x800 || (c >= 0xd800 && c <= 0xdfff))) ||
+        (len == 4 && (c < 0x10000 || c > 0x10ffff)))
+        return 0;
+    *out = c;
+    return len;
+}
+
+static bool is_visible(uint32_t c)
+{
+    if (c < 0x20 || (c >= 0x7f && c < 0xa0))
+        return false; /* C0, DEL, C1 */
+    if ((c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+        (c >= 0x2060 && c <= 0x206f) || c == 0xfeff || c == 0xad || c == 0x61c)
+        return false; /* zero-width, line separators, bidirectional controls */
+    return (c < 0xe000 || c > 0xf8ff) && (c < 0xe0000 || c > 0xe0fff); /* private, tags */
+}
+
+/* Calls put for each character that can be shown as it is, and shows the others as an escape. */
+static void each(struct ls_buf *out, const char *text,
+                 void (*put)(struct ls_buf *out, const char *character, size_t len))
+{
+    const unsigned char *p = (const unsigned char *)text;
+
+    while (*p != '\0') {
+        uint32_t c = *p;
+        size_t len = decode(p, &c);
+        char escape[16];
+
+        if (len > 0 && is_visible(c)) {
+            put(out, (const char *)p, len);
+            p += len;
+            continue;
+        }
+        (void)snprintf(escape, sizeof(escape), c < 0x100 ? "\\x%02x" : "\\u%04x", (unsigned)c);
+        for (const char *e = escape; *e != '\0'; e++)
+            put(out, e, 1);
+        p += len > 0 ? len : 1;
+    }
+}
+
+static void put_plain(struct ls_buf *out, const char *character, size_t len)
+{
+    ls_buf_add(out, character, len);
+}
+
+void coord_escape_text(struct ls_buf *out, const char *text)
+{
+    each(out, text, put_plain);
+}
+
+static void put_markdown(struct ls_buf *out, const char *character, size_t len)
+{
+    if (len == 1 && *character == '<')
+        ls_buf_adds(out, "&lt;");
+    else if (len == 1 && *character == '>')
+        ls_buf_adds(out, "&gt;");
+    else if (len == 1 && *character == '&')
+        ls_buf_adds(out, "&amp;");
+    else {
+        /* A colon and "www." end what would become a link by itself. */
+        if (len == 1 && strchr("\\`*_{}[]()#+-!|~:@^$", *character) != NULL)
+            ls_buf_adds(out, "\\");
+        ls_buf_add(out, character, len);
+    }
+}
+
+void coord_escape_markdown(struct ls_buf *out, const char *text)
+{
+    each(out, text, put_markdown);
+}
+
+static void put_csv(struct ls_buf *out, const char *character, size_t len)
+{
+    if (len == 1 && *character == '"')
+        ls_buf_adds(out, "\"");
+    ls_buf_add(out, character, len);
+}
+
+void coord_escape_csv(struct ls_buf *out, const char *text)
+{
+    bool formula = text[0] != '\0' && strchr("=+-@\t\r|%", text[0]) != NULL;
+    bool quote = formula || strpbrk(text, ",\"\n\r;") != NULL || text[0] == ' ';
+
+    if (quote)
+        ls_buf_adds(out, "\"");
+    if (formula)
+        ls_buf_adds(out, "'");
+    each(out, text, put_csv);
+    if (quote)
+        ls_buf_adds(out, "\"");
+}
+
+size_t coord_text_width(const char *escaped)
+{
+    size_t width = 0;
+
+    for (const char *p = escaped; *p != '\0'; p++)
+        width += ((unsigned char)*p & 0xc0) != 0x80;
+    return width;
+}

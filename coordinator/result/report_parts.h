@@ -1,0 +1,53 @@
+/* coordinator/result/report_parts.h - what a report says, before anybody decides how it looks:
+ * tables, and sentences one by one. text and markdown are made of the same parts. */
+#ifndef LS_COORDINATOR_RESULT_REPORT_PARTS_H
+#define LS_COORDINATOR_RESULT_REPORT_PARTS_H
+
+#include "coordinator/result/report.h"
+#include "coordinator/result/table.h"
+
+/* Renderers of the formats, called by coord_report(). */
+void coord_report_text(const Ls__Result *result, const struct coord_report_options *options,
+                       struct ls_buf *out);
+void coord_report_markdown(const Ls__Result *result, struct ls_buf *out);
+void coord_report_csv(const Ls__Result *result, struct ls_buf *out);
+void coord_report_json(const Ls__Result *result, struct ls_buf *out);
+
+/* ---- tables; the caller calls coord_table_fini */
+
+/* One row a target: medians of the trials that count, of one workload. */
+void coord_part_summary(const Ls__Result *result, const char *workload, struct coord_table *out);
+/* One row a trial. all: every figure (csv), else what fits a page. */
+void coord_part_trials(const Ls__Result *result, bool all, struct coord_table *out);
+/* Every percentile of one trial: a row for response time, service time, send lag. */
+void coord_part_latency(const Ls__Trial *trial, struct coord_table *out);
+void coord_part_standings(const Ls__Result *result, struct coord_table *out);
+
+/* ---- sentences. The text holds names as they are: say() must escape it. */
+
+struct coord_say {
+    void (*say)(void *ctx, enum coord_style style, const char *text);
+    void *ctx;
+};
+
+/* "closed, 64 connections, 2 clients" and what the latencies are, of a workload's first trial. */
+void coord_part_load(const Ls__Result *result, const char *workload, const struct coord_say *say);
+/* "nginx: 1.21x (1.18 to 1.25) more requests/s than node", "no difference shown ..." */
+void coord_part_comparisons(const Ls__Result *result, const char *workload,
+                            const struct coord_say *say);
+/* What is to be known of a workload's summary: trials left out, spread. */
+void coord_part_notes(const Ls__Result *result, const char *workload, const struct coord_say *say);
+/* Each reason once, with the trials that it holds for, worst first. */
+void coord_part_reasons(const Ls__Result *result, const struct coord_say *say);
+/* Requests, connections, server, clients of one trial, a line each. */
+void coord_part_details(const Ls__Trial *trial, const struct coord_say *say);
+/* What was tested and where. */
+void coord_part_targets(const Ls__Result *result, const struct coord_say *say);
+void coord_part_hosts(const Ls__Result *result, const struct coord_say *say);
+/* How to read the intervals; nothing when there are none. */
+void coord_part_method(const Ls__Result *result, const struct coord_say *say);
+
+/* "6 of 6 trials, complete" */
+void coord_part_status(const Ls__Result *result, const struct coord_say *say);
+
+#endif

@@ -1,0 +1,420 @@
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/units.h"
+#include "coordinator/result/report_parts.h"
+#include "coordinator/result/requests.h"
+#include "coordinator/result/summary.h"
+#include "coordinator/run/verdict.h"
+
+static void say(const struct coord_say *to, enum coord_style style, const char *fmt, ...)
+    LS_PRINTF(3, 4);
+static void say(const struct coord_say *to, enum coord_style style, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    to->say(to->ctx, style, text);
+}
+
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+void coord_part_status(const Ls__Result *result, const struct coord_say *to)
+{
+    bool complete = strcmp(result->status, "complete") == 0;
+
+    say(to, COORD_STYLE_NONE, "run %.64s, seed %" PRIu64 ", %zu of %u trial%s, %.32s",
+        result->run_id, result->seed, result->n_trials, result->trials_planned,
+        plural(result->trials_planned), result->status);
+    if (result->error[0] != '\0')
+        say(to, complete ? COORD_STYLE_WARN : COORD_STYLE_BAD, "%.900s", result->error);
+}
+
+/* ---- the load ---------------------------------------------------------------------------------
+ */
+
+static const Ls__Trial *first_of(const Ls__Result *result, const char *workload)
+{
+    for (size_t i = 0; i < result->n_trials; i++) {
+        if (strcmp(result->trials[i]->workload, workload) == 0)
+            return result->trials[i];
+    }
+    return NULL;
+}
+
+void coord_part_load(const Ls__Result *result, const char *workload, const struct coord_say *to)
+{
+    const Ls__Trial *trial = first_of(result, workload);
+    char window[48] = "an unknown time";
+    uint64_t connections;
+
+    if (trial == NULL)
+        return;
+    connections = trial->connections != NULL ? trial->connections->asked : 0;
+    if (trial->window != NULL)
+        (void)ls_human_duration((double)trial->window->duration_ns, window, sizeof(window));
+    say(to, COORD_STYLE_NONE,
+        "%.200s load, %" PRIu64 " connection%s, %zu client%s, measured for %s",
+        trial->load[0] != '\0' ? trial->load : "unknown", connections, plural(connections),
+        trial->n_clients, plural(trial->n_clients), window);
+    if (coord_trial_is_open(trial))
+        say(to, COORD_STYLE_NONE,
+            "Latency is response time: from the instant a request was due to the answer's end.");
+    else
+        say(to, COORD_STYLE_NONE,
+            "Latency is service time: from the first byte sent to the answer's end.");
+    if (trial->pipeline > 1)
+        say(to, COORD_STYLE_WARN,
+            "Pipelined, %u requests deep: this is the latency of a batch, not of a request.",
+            trial->pipeline);
+}
+
+/* ---- comparisons ------------------------------------------------------------------------------
+ */
+
+static unsigned runs_of(const Ls__Result *result, const char *workload, const char *target,
+                        const char *metric)
+{
+    const Ls__Summary *row = coord_summary_find(result, workload, target, metric);
+
+    return row != NULL ? row->n : 0;
+}
+
+/* The one with the larger median first, so that the ratio is at least 1. */
+static void compare(const Ls__Result *result, const char *workload, const char *a, const char *b,
+                    const struct coord_metric *metric, const struct coord_say *to)
+{
+    const Ls__Summary *row_a = coord_summary_find(result, workload, a, metric->name);
+    const Ls__Summary *row_b = coord_summary_find(result, workload, b, metric->name);
+    struct coord_ratio ratio;
+
+    if (row_a == NULL || row_b == NULL || row_a->n == 0 || row_b->n == 0)
+        return;
+    if (row_a->median < row_b->median) {
+        const char *swap = a;
+
+        a = b;
+        b = swap;
+    }
+    if (coord_summary_ratio(result, workload, a, b, metric, &ratio) != LS_OK)
+        return;
+    if (ratio.is_range)
+        say(to, COORD_STYLE_NONE,
+            "%.64s: %.2fx %s than %.64s, from %u and %u runs: too few to tell", a, ratio.ratio,
+            metric->more, b, runs_of(result, workload, a, metric->name),
+            runs_of(result, workload, b, metric->name));
+    else if (!ratio.differs)
+        say(to, COORD_STYLE_NONE,
+            "%.64s and %.64s: no difference shown in %s (%.2fx, %.2f to %.2f)", a, b, metric->noun,
+            ratio.ratio, ratio.low, ratio.high);
+    else
+        say(to, COORD_STYLE_GOOD, "%.64s: %.2fx (%.2f to %.2f) %s than %.64s", a, ratio.ratio,
+            ratio.low, ratio.high, metric->more, b);
+}
+
+/* Everybody against the best. */
+static void compare_all(const Ls__Result *result, const char *workload, const char **targets,
+                        size_t n, const struct coord_metric *metric, const struct coord_say *to)
+{
+    const char *best = NULL;
+    double best_median = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const Ls__Summary *row = coord_summary_find(result, workload, targets[i], metric->name);
+
+        if (row == NULL || row->n == 0)
+            continue;
+        if (best == NULL ||
+            (metric->higher_is_better ? row->median > best_median : row->median < best_median)) {
+            best = targets[i];
+            best_median = row->median;
+        }
+    }
+    for (size_t i = 0; best != NULL && i < n; i++) {
+        if (targets[i] != best)
+            compare(result, workload, best, targets[i], metric, to);
+    }
+}
+
+void coord_part_comparisons(const Ls__Result *result, const char *workload,
+                            const struct coord_say *to)
+{
+    static const char *const closed[] = { "throughput_per_s", "cpu_ns_per_request" };
+    static const char *const open[] = { "response_time_p99_ns", "cpu_ns_per_request" };
+    const Ls__Trial *trial = first_of(result, workload);
+    const char **targets = NULL;
+    size_t n = coord_result_targets(result, &targets);
+
+    for (size_t i = 0; trial != NULL && i < LS_ARRAY_LEN(closed); i++) {
+        const struct coord_metric *metric =
+            coord_metric_find(coord_trial_is_open(trial) ? open[i] : closed[i]);
+
+        if (metric != NULL)
+            compare_all(result, workload, targets, n, metric, to);
+    }
+    free(targets);
+}
+
+void coord_part_notes(const Ls__Result *result, const char *workload, const struct coord_say *to)
+{
+    for (size_t i = 0; i < result->n_summary; i++) {
+        const Ls__Summary *row = result->summary[i];
+
+        if (strcmp(row->workload, workload) == 0 && strcmp(row->metric, "throughput_per_s") == 0 &&
+            row->note[0] != '\0')
+            say(to, row->noisy || row->left_out > 0 ? COORD_STYLE_WARN : COORD_STYLE_NONE,
+                "%.64s: %.300s", row->target, row->note);
+    }
+}
+
+/* Only what was compared by an interval needs to be explained. */
+void coord_part_method(const Ls__Result *result, const struct coord_say *to)
+{
+    unsigned fewest = UINT32_MAX;
+
+    for (size_t i = 0; i < result->n_summary; i++) {
+        if (result->summary[i]->n > 2 && result->summary[i]->n < fewest)
+            fewest = result->summary[i]->n;
+    }
+    if (fewest == UINT32_MAX)
+        return;
+    say(to, COORD_STYLE_NONE,
+        "Figures are medians of the trials that count, max is the longest of all. Intervals: 95 %% "
+        "bootstrap of the medians, seed %" PRIu64 ".",
+        result->seed);
+    if (fewest < COORD_STATS_ENOUGH)
+        say(to, COORD_STYLE_NONE,
+            "From %u runs an interval is hardly more than their range: fewer than %u cannot give "
+            "95 %%.",
+            fewest, COORD_STATS_ENOUGH);
+}
+
+/* ---- reasons ----------------------------------------------------------------------------------
+ */
+
+static bool same(const Ls__Reason *a, const Ls__Reason *b)
+{
+    return a->verdict == b->verdict && strcmp(a->code, b->code) == 0 &&
+           strcmp(a->text, b->text) == 0;
+}
+
+static bool has_reason(const Ls__Trial *trial, const Ls__Reason *reason)
+{
+    for (size_t i = 0; i < trial->n_reasons; i++) {
+        if (same(trial->reasons[i], reason))
+            return true;
+    }
+    return false;
+}
+
+static bool seen_before(const Ls__Result *result, size_t trial, size_t reason)
+{
+    const Ls__Reason *one = result->trials[trial]->reasons[reason];
+
+    for (size_t i = 0; i < reason; i++) {
+        if (same(result->trials[trial]->reasons[i], one))
+            return true;
+    }
+    for (size_t t = 0; t < trial; t++) {
+        if (has_reason(result->trials[t], one))
+            return true;
+    }
+    return false;
+}
+
+/* "trial 3", "trials 1, 2, 5" */
+static void list_trials(const Ls__Result *result, const Ls__Reason *reason, char *out,
+                        size_t out_bytes)
+{
+    size_t len = 0, n = 0;
+
+    out[0] = '\0';
+    for (size_t t = 0; t < result->n_trials; t++)
+        n += has_reason(result->trials[t], reason);
+    if (n > 1 && n == result->n_trials) {
+        (void)snprintf(out, out_bytes, "all trials");
+        return;
+    }
+    for (size_t t = 0; t < result->n_trials && len < out_bytes; t++) {
+        int used;
+
+        if (!has_reason(result->trials[t], reason))
+            continue;
+        used = snprintf(out + len, out_bytes - len, "%s%u",
+                        len > 0 ? ", "
+                        : n > 1 ? "trials "
+                                : "trial ",
+                        result->trials[t]->index);
+        len += used > 0 ? (size_t)used : 0;
+    }
+}
+
+static void say_reasons(const Ls__Result *result, Ls__Verdict verdict, enum coord_style style,
+                        const struct coord_say *to)
+{
+    char trials[200];
+
+    for (size_t t = 0; t < result->n_trials; t++) {
+        for (size_t i = 0; i < result->trials[t]->n_reasons; i++) {
+            const Ls__Reason *reason = result->trials[t]->reasons[i];
+
+            if (reason->verdict != verdict || seen_before(result, t, i))
+                continue;
+            list_trials(result, reason, trials, sizeof(trials));
+            say(to, style, "%s (%.40s), %s: %.500s", coord_verdict_name(verdict), reason->code,
+                trials, reason->text);
+        }
+    }
+}
+
+void coord_part_reasons(const Ls__Result *result, const struct coord_say *to)
+{
+    say_reasons(result, LS__VERDICT__VERDICT_INVALID, COORD_STYLE_BAD, to);
+    say_reasons(result, LS__VERDICT__VERDICT_SUSPECT, COORD_STYLE_WARN, to);
+}
+
+/* ---- one trial in detail ----------------------------------------------------------------------
+ */
+
+static void say_requests(const Ls__Trial *trial, const struct coord_say *to)
+{
+    const Ls__Requests *requests = trial->requests;
+    const Ls__Requests *warmup = trial->warmup != NULL ? trial->warmup->requests : NULL;
+    char kinds[256];
+
+    say(to, COORD_STYLE_NONE, "requests: %" PRIu64 " sent, %" PRIu64 " answered as expected",
+        requests->sent, requests->ok);
+    if (coord_requests_errors(requests) > 0)
+        say(to, COORD_STYLE_BAD, "errors: %s",
+            coord_requests_describe(requests, kinds, sizeof(kinds)));
+    if (requests->shed > 0)
+        say(to, COORD_STYLE_WARN, "shed: %" PRIu64, requests->shed);
+    if (warmup != NULL && warmup->sent > 0)
+        say(to, COORD_STYLE_NONE, "warm-up: %" PRIu64 " sent, %" PRIu64 " answered as expected",
+            warmup->sent, warmup->ok);
+}
+
+static void say_connections(const Ls__Trial *trial, const struct coord_say *to)
+{
+    const Ls__Connections *connections = trial->connections;
+    uint64_t first = connections->opened > connections->reopened
+                         ? connections->opened - connections->reopened
+                         : 0;
+
+    say(to, first < connections->asked ? COORD_STYLE_BAD : COORD_STYLE_NONE,
+        "connections: %" PRIu64 " of %" PRIu64 " opened, %" PRIu64 " opened again, %" PRIu64
+        " attempts failed",
+        first, connections->asked, connections->reopened, connections->failed);
+    for (size_t i = 0; i < connections->n_failures; i++)
+        say(to, COORD_STYLE_BAD, "connect: %" PRIu64 " %.40s", connections->failures[i]->count,
+            connections->failures[i]->name);
+}
+
+static void say_bytes(const Ls__Trial *trial, const struct coord_say *to)
+{
+    double seconds = trial->window != NULL ? (double)trial->window->duration_ns / 1e9 : 0;
+    char in[48], out[48], rate[48];
+
+    if (seconds <= 0)
+        return;
+    say(to, COORD_STYLE_NONE, "bytes: %s received (%s/s), %s sent",
+        ls_human_size((double)trial->bytes_in, in, sizeof(in)),
+        ls_human_size((double)trial->bytes_in / seconds, rate, sizeof(rate)),
+        ls_human_size((double)trial->bytes_out, out, sizeof(out)));
+}
+
+static void say_server(const Ls__Server *server, const struct coord_say *to)
+{
+    char cpu[48], memory[48];
+
+    if (server->cpu_ns <= 0)
+        return;
+    say(to, COORD_STYLE_NONE,
+        "server: %s CPU per request, %.2f cores used, %s peak memory, %u process%s, %u thread%s",
+        ls_human_duration(server->cpu_ns_per_request, cpu, sizeof(cpu)), server->cpu_cores_used,
+        ls_human_size((double)server->rss_peak_bytes, memory, sizeof(memory)), server->processes,
+        server->processes == 1 ? "" : "es", server->threads, plural(server->threads));
+}
+
+static void say_clients(const Ls__Trial *trial, const struct coord_say *to)
+{
+    char skew[48], error[48];
+
+    for (size_t i = 0; i < trial->n_clients; i++) {
+        const Ls__Client *client = trial->clients[i];
+
+        if (client->cpu == NULL)
+            continue;
+        say(to, COORD_STYLE_NONE, "%.64s: %.2f cores used, busiest worker %.0f %% busy",
+            client->agent, client->cpu->cores_used, client->cpu->busiest * 100);
+    }
+    if (trial->window != NULL && trial->n_clients > 1)
+        say(to, COORD_STYLE_NONE, "start skew: %s, +- %s of the clocks",
+            ls_human_duration((double)trial->window->start_skew_ns, skew, sizeof(skew)),
+            ls_human_duration((double)trial->window->start_skew_error_ns, error, sizeof(error)));
+}
+
+void coord_part_details(const Ls__Trial *trial, const struct coord_say *to)
+{
+    char rate[48];
+
+    if (trial->requests == NULL)
+        return;
+    say(to, COORD_STYLE_NONE, "throughput: %s requests/s",
+        ls_human_count(trial->throughput_per_s, rate, sizeof(rate)));
+    say_requests(trial, to);
+    if (trial->connections != NULL)
+        say_connections(trial, to);
+    say_bytes(trial, to);
+    if (trial->server != NULL)
+        say_server(trial->server, to);
+    say_clients(trial, to);
+}
+
+/* ---- what and where ---------------------------------------------------------------------------
+ */
+
+void coord_part_targets(const Ls__Result *result, const struct coord_say *to)
+{
+    const char **targets = NULL;
+    size_t n = coord_result_targets(result, &targets);
+
+    for (size_t t = 0; t < n; t++) {
+        const Ls__Program *program = NULL;
+
+        for (size_t i = 0; i < result->n_trials && program == NULL; i++) {
+            const Ls__Trial *trial = result->trials[i];
+
+            if (strcmp(trial->target, targets[t]) == 0 && trial->server != NULL)
+                program = trial->server->program;
+        }
+        if (program != NULL)
+            say(to, COORD_STYLE_NONE, "%.64s: %.200s%s%.300s, SHA-256 %.12s", targets[t],
+                program->version, program->version[0] != '\0' ? ", " : "", program->path,
+                program->sha256);
+    }
+    free(targets);
+}
+
+void coord_part_hosts(const Ls__Result *result, const struct coord_say *to)
+{
+    for (size_t i = 0; i < result->n_hosts; i++) {
+        const Ls__Host *host = result->hosts[i];
+        const Ls__Facts *facts = host->facts;
+
+        say(to, COORD_STYLE_NONE, "%.64s (%.16s): CPUs %.80s%s%s%.100s%s%.80s", host->agent,
+            host->role, host->cpus[0] != '\0' ? host->cpus : "any",
+            host->cpus_shared ? " (shared)" : "", facts != NULL ? ", " : "",
+            facts != NULL ? facts->cpu_model : "", facts != NULL ? ", Linux " : "",
+            facts != NULL ? facts->kernel : "");
+    }
+}

@@ -1,0 +1,414 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "coordinator/result/report_parts.h"
+#include "coordinator/result/requests.h"
+#include "coordinator/result/summary.h"
+#include "coordinator/run/verdict.h"
+
+static enum coord_style style_of(Ls__Verdict verdict)
+{
+    return verdict == LS__VERDICT__VERDICT_VALID     ? COORD_STYLE_GOOD
+           : verdict == LS__VERDICT__VERDICT_SUSPECT ? COORD_STYLE_WARN
+                                                     : COORD_STYLE_BAD;
+}
+
+static bool belongs(const Ls__Trial *trial, const char *workload, const char *target)
+{
+    return strcmp(trial->workload, workload) == 0 && strcmp(trial->target, target) == 0;
+}
+
+/* ---- summary ----------------------------------------------------------------------------------
+ */
+
+static const struct coord_column summary_columns[] = {
+    { "target", "target", true },
+    { "throughput_per_s", "requests/s", false },
+    { "spread", "spread", false },
+    { "p50_ns", "p50", false },
+    { "p99_ns", "p99", false },
+    { "max_ns", "max", false },
+    { "errors", "errors", false },
+    { "cpu_ns_per_request", "CPU/request", false },
+    { "rss_peak_bytes", "memory", false },
+    { "verdicts", "trials", true },
+};
+
+static void median_cell(const Ls__Result *result, const char *workload, const char *target,
+                        const char *metric, struct coord_table *out)
+{
+    const Ls__Summary *row = coord_summary_find(result, workload, target, metric);
+    const struct coord_metric *known = coord_metric_find(metric);
+
+    if (row == NULL || row->n == 0 || known == NULL)
+        coord_table_none(out);
+    else
+        coord_table_number(out, row->median, known->unit);
+}
+
+static void latency_cells(const Ls__Result *result, const char *workload, const char *target,
+                          struct coord_table *out)
+{
+    bool open = coord_summary_find(result, workload, target, "response_time_p50_ns") != NULL;
+    const char *const metrics[2][3] = {
+        { "service_time_p50_ns", "service_time_p99_ns", "service_time_max_ns" },
+        { "response_time_p50_ns", "response_time_p99_ns", "response_time_max_ns" },
+    };
+    const Ls__Summary *max = coord_summary_find(result, workload, target, metrics[open][2]);
+
+    median_cell(result, workload, target, metrics[open][0], out);
+    median_cell(result, workload, target, metrics[open][1], out);
+    /* The longest of all repetitions: a median of maxima would hide it. */
+    coord_table_maybe(out, max != NULL && max->n > 0, max != NULL ? max->max : 0, COORD_UNIT_NS);
+}
+
+/* Of all trials, whatever their verdict: errors are often why. */
+static void errors_cell(const Ls__Result *result, const char *workload, const char *target,
+                        struct coord_table *out)
+{
+    uint64_t errors = 0;
+
+    for (size_t i = 0; i < result->n_trials; i++) {
+        if (belongs(result->trials[i], workload, target))
+            errors += coord_requests_errors(result->trials[i]->requests);
+    }
+    coord_table_number(out, (double)errors, COORD_UNIT_COUNT);
+}
+
+/* "2 valid, 1 suspect" */
+static void verdicts_cell(const Ls__Result *result, const char *workload, const char *target,
+                          struct coord_table *out)
+{
+    unsigned counts[3] = { 0 };
+    Ls__Verdict worst = LS__VERDICT__VERDICT_VALID;
+    struct ls_buf text;
+
+    for (size_t i = 0; i < result->n_trials; i++) {
+        const Ls__Trial *trial = result->trials[i];
+
+        if (!belongs(trial, workload, target))
+            continue;
+        counts[trial->verdict <= LS__VERDICT__VERDICT_INVALID ? trial->verdict
+                                                              : LS__VERDICT__VERDICT_INVALID]++;
+        worst = trial->verdict > worst ? trial->verdict : worst;
+    }
+    ls_buf_init(&text, 128);
+    for (unsigned v = 0; v < LS_ARRAY_LEN(counts); v++) {
+        if (counts[v] > 0)
+            ls_buf_addf(&text, "%s%u %s", text.len > 0 ? ", " : "", counts[v],
+                        coord_verdict_name((Ls__Verdict)v));
+    }
+    coord_table_text(out, text.data != NULL ? (const char *)text.data : "-", style_of(worst));
+    ls_buf_fini(&text);
+}
+
+void coord_part_summary(const Ls__Result *result, const char *workload, struct coord_table *out)
+{
+    const char **targets = NULL;
+    size_t n = coord_result_targets(result, &targets);
+
+    coord_table_init(out, summary_columns, LS_ARRAY_LEN(summary_columns));
+    out->ok = out->ok && targets != NULL;
+    for (size_t t = 0; t < n; t++) {
+        const Ls__Summary *row =
+            coord_summary_find(result, workload, targets[t], "throughput_per_s");
+
+        if (row == NULL)
+            continue;
+        coord_table_text(out, targets[t], COORD_STYLE_NONE);
+        median_cell(result, workload, targets[t], "throughput_per_s", out);
+        coord_table_maybe(out, row->n > 1 && row->median > 0,
+                          row->median > 0 ? (row->max - row->min) / row->median : 0,
+                          COORD_UNIT_SHARE);
+        latency_cells(result, workload, targets[t], out);
+        errors_cell(result, workload, targets[t], out);
+        median_cell(result, workload, targets[t], "cpu_ns_per_request", out);
+        median_cell(result, workload, targets[t], "rss_peak_bytes", out);
+        verdicts_cell(result, workload, targets[t], out);
+    }
+    free(targets);
+}
+
+/* ---- trials -----------------------------------------------------------------------------------
+ */
+
+/* One figure of a trial; some stand on the page as well, the others in csv only. */
+struct figure {
+    struct coord_column column;
+    bool on_page;
+    void (*cell)(const Ls__Trial *trial, struct coord_table *out);
+};
+
+static void latency_cell(const Ls__Latency *latency, int64_t value, struct coord_table *out)
+{
+    coord_table_maybe(out, latency != NULL && latency->count > 0, (double)value, COORD_UNIT_NS);
+}
+
+static void cell_index(const Ls__Trial *trial, struct coord_table *out)
+{
+    coord_table_number(out, trial->index, COORD_UNIT_COUNT);
+}
+
+static void cell_target(const Ls__Trial *trial, struct coord_table *out)
+{
+    coord_table_text(out, trial->target, COORD_STYLE_NONE);
+}
+
+static void cell_workload(const Ls__Trial *trial, struct coord_table *out)
+{
+    coord_table_text(out, trial->workload, COORD_STYLE_NONE);
+}
+
+static void cell_repetition(const Ls__Trial *trial, struct coord_table *out)
+{
+    coord_table_number(out, trial->repetition, COORD_UNIT_COUNT);
+}
+
+static void cell_status(const Ls__Trial *trial, struct coord_table *out)
+{
+    coord_table_text(out, trial->status, COORD_STYLE_NONE);
+}
+
+static void cell_load(const Ls__Trial *trial, struct coord_table *out)
+{
+    coord_table_text(out, trial->load, COORD_STYLE_NONE);
+}
+
+static void cell_throughput(const Ls__Trial *trial, struct coord_table *out)
+{
+    coord_table_maybe(out, trial->requests != NULL, trial->throughput_per_s, COORD_UNIT_PER_S);
+}
+
+static void cell_offered(const Ls__Trial *trial, struct coord_table *out)
+{
+    coord_table_maybe(out, coord_trial_is_open(trial), trial->offered_per_s, COORD_UNIT_PER_S);
+}
+
+static void cell_kind(const Ls__Trial *trial, struct coord_table *out)
+{
+    coord_table_text(out, coord_trial_is_open(trial) ? "response_time" : "service_time",
+                     COORD_STYLE_NONE);
+}
+
+static void cell_p50(const Ls__Trial *trial, struct coord_table *out)
+{
+    const Ls__Latency *latency = coord_trial_latency(trial);
+
+    latency_cell(latency, latency != NULL ? latency->p50_ns : 0, out);
+}
+
+static void cell_p90(const Ls__Trial *trial, struct coord_table *out)
+{
+    const Ls__Latency *latency = coord_trial_latency(trial);
+
+    latency_cell(latency, latency != NULL ? latency->p90_ns : 0, out);
+}
+
+static void cell_p99(const Ls__Trial *trial, struct coord_table *out)
+{
+    const Ls__Latency *latency = coord_trial_latency(trial);
+
+    latency_cell(latency, latency != NULL ? latency->p99_ns : 0, out);
+}
+
+static void cell_p999(const Ls__Trial *trial, struct coord_table *out)
+{
+    const Ls__Latency *latency = coord_trial_latency(trial);
+
+    latency_cell(latency, latency != NULL ? latency->p999_ns : 0, out);
+}
+
+static void cell_max(const Ls__Trial *trial, struct coord_table *out)
+{
+    const Ls__Latency *latency = coord_trial_latency(trial);
+
+    latency_cell(latency, latency != NULL ? latency->max_ns : 0, out);
+}
+
+static void cell_mean(const Ls__Trial *trial, struct coord_table *out)
+{
+    const Ls__Latency *latency = coord_trial_latency(trial);
+
+    coord_table_maybe(out, latency != NULL && latency->count > 0,
+                      latency != NULL ? latency->mean_ns : 0, COORD_UNIT_NS);
+}
+
+static void cell_sent(const Ls__Trial *trial, struct coord_table *out)
+{
+    coord_table_maybe(out, trial->requests != NULL,
+                      trial->requests != NULL ? (double)trial->requests->sent : 0,
+                      COORD_UNIT_COUNT);
+}
+
+static void cell_ok(const Ls__Trial *trial, struct coord_table *out)
+{
+    coord_table_maybe(out, trial->requests != NULL,
+                      trial->requests != NULL ? (double)trial->requests->ok : 0, COORD_UNIT_COUNT);
+}
+
+static void cell_errors(const Ls__Trial *trial, struct coord_table *out)
+{
+    coord_table_maybe(out, trial->requests != NULL, (double)coord_requests_errors(trial->requests),
+                      COORD_UNIT_COUNT);
+}
+
+static void cell_cpu(const Ls__Trial *trial, struct coord_table *out)
+{
+    const Ls__Server *server = trial->server;
+
+    coord_table_maybe(out, server != NULL && server->cpu_ns_per_request > 0,
+                      server != NULL ? server->cpu_ns_per_request : 0, COORD_UNIT_NS);
+}
+
+static void cell_cores(const Ls__Trial *trial, struct coord_table *out)
+{
+    const Ls__Server *server = trial->server;
+
+    coord_table_maybe(out, server != NULL && server->cpu_ns > 0,
+                      server != NULL ? server->cpu_cores_used : 0, COORD_UNIT_CORES);
+}
+
+static void cell_memory(const Ls__Trial *trial, struct coord_table *out)
+{
+    const Ls__Server *server = trial->server;
+
+    coord_table_maybe(out, server != NULL && server->rss_peak_bytes > 0,
+                      server != NULL ? (double)server->rss_peak_bytes : 0, COORD_UNIT_BYTES);
+}
+
+static void cell_skew(const Ls__Trial *trial, struct coord_table *out)
+{
+    coord_table_maybe(out, trial->window != NULL,
+                      trial->window != NULL ? (double)trial->window->start_skew_ns : 0,
+                      COORD_UNIT_NS);
+}
+
+static void cell_skew_error(const Ls__Trial *trial, struct coord_table *out)
+{
+    coord_table_maybe(out, trial->window != NULL,
+                      trial->window != NULL ? (double)trial->window->start_skew_error_ns : 0,
+                      COORD_UNIT_NS);
+}
+
+static void cell_in_flight(const Ls__Trial *trial, struct coord_table *out)
+{
+    coord_table_maybe(out, trial->requests != NULL, trial->in_flight_mean, COORD_UNIT_CORES);
+}
+
+static void cell_verdict(const Ls__Trial *trial, struct coord_table *out)
+{
+    coord_table_text(out, coord_verdict_name(trial->verdict), style_of(trial->verdict));
+}
+
+static void cell_reasons(const Ls__Trial *trial, struct coord_table *out)
+{
+    struct ls_buf codes;
+
+    ls_buf_init(&codes, 4096);
+    for (size_t i = 0; i < trial->n_reasons; i++)
+        ls_buf_addf(&codes, "%s%s", i > 0 ? " " : "", trial->reasons[i]->code);
+    coord_table_text(out, codes.data != NULL ? (const char *)codes.data : "", COORD_STYLE_NONE);
+    ls_buf_fini(&codes);
+}
+
+static const struct figure figures[] = {
+    { { "trial", "trial", false }, true, cell_index },
+    { { "target", "target", true }, true, cell_target },
+    { { "workload", "workload", true }, true, cell_workload },
+    { { "repetition", "rep", false }, true, cell_repetition },
+    { { "status", "status", true }, false, cell_status },
+    { { "load", "load", true }, false, cell_load },
+    { { "offered_per_s", "offered/s", false }, false, cell_offered },
+    { { "throughput_per_s", "requests/s", false }, true, cell_throughput },
+    { { "latency_kind", "latency", true }, false, cell_kind },
+    { { "mean_ns", "mean", false }, false, cell_mean },
+    { { "p50_ns", "p50", false }, true, cell_p50 },
+    { { "p90_ns", "p90", false }, false, cell_p90 },
+    { { "p99_ns", "p99", false }, true, cell_p99 },
+    { { "p999_ns", "p99.9", false }, false, cell_p999 },
+    { { "max_ns", "max", false }, true, cell_max },
+    { { "sent", "sent", false }, false, cell_sent },
+    { { "ok", "ok", false }, false, cell_ok },
+    { { "errors", "errors", false }, true, cell_errors },
+    { { "in_flight_mean", "in flight", false }, false, cell_in_flight },
+    { { "start_skew_ns", "skew", false }, false, cell_skew },
+    { { "start_skew_error_ns", "skew error", false }, false, cell_skew_error },
+    { { "cpu_ns_per_request", "CPU/request", false }, true, cell_cpu },
+    { { "cpu_cores_used", "cores", false }, false, cell_cores },
+    { { "rss_peak_bytes", "memory", false }, true, cell_memory },
+    { { "verdict", "verdict", true }, true, cell_verdict },
+    { { "reasons", "reasons", true }, false, cell_reasons },
+};
+
+void coord_part_trials(const Ls__Result *result, bool all, struct coord_table *out)
+{
+    struct coord_column columns[LS_ARRAY_LEN(figures)];
+    size_t count = 0;
+
+    for (size_t i = 0; i < LS_ARRAY_LEN(figures); i++) {
+        if (all || figures[i].on_page)
+            columns[count++] = figures[i].column;
+    }
+    coord_table_init(out, columns, count);
+    for (size_t t = 0; t < result->n_trials; t++) {
+        for (size_t i = 0; i < LS_ARRAY_LEN(figures); i++) {
+            if (all || figures[i].on_page)
+                figures[i].cell(result->trials[t], out);
+        }
+    }
+}
+
+/* ---- latency, standings -----------------------------------------------------------------------
+ */
+
+static const struct coord_column latency_columns[] = {
+    { "latency", "latency", true },  { "p50_ns", "p50", false }, { "p75_ns", "p75", false },
+    { "p90_ns", "p90", false },      { "p99_ns", "p99", false }, { "p999_ns", "p99.9", false },
+    { "p9999_ns", "p99.99", false }, { "max_ns", "max", false }, { "mean_ns", "mean", false },
+    { "stdev_ns", "stdev", false },
+};
+
+static void latency_row(const char *name, const Ls__Latency *latency, struct coord_table *out)
+{
+    if (latency == NULL || latency->count == 0)
+        return;
+    coord_table_text(out, name, COORD_STYLE_NONE);
+    coord_table_number(out, (double)latency->p50_ns, COORD_UNIT_NS);
+    coord_table_number(out, (double)latency->p75_ns, COORD_UNIT_NS);
+    coord_table_number(out, (double)latency->p90_ns, COORD_UNIT_NS);
+    coord_table_number(out, (double)latency->p99_ns, COORD_UNIT_NS);
+    coord_table_number(out, (double)latency->p999_ns, COORD_UNIT_NS);
+    coord_table_number(out, (double)latency->p9999_ns, COORD_UNIT_NS);
+    coord_table_number(out, (double)latency->max_ns, COORD_UNIT_NS);
+    coord_table_number(out, latency->mean_ns, COORD_UNIT_NS);
+    coord_table_number(out, latency->stdev_ns, COORD_UNIT_NS);
+}
+
+void coord_part_latency(const Ls__Trial *trial, struct coord_table *out)
+{
+    coord_table_init(out, latency_columns, LS_ARRAY_LEN(latency_columns));
+    if (coord_trial_is_open(trial))
+        latency_row("response time", trial->response_time, out);
+    latency_row("service time", trial->service_time, out);
+    if (coord_trial_is_open(trial))
+        latency_row("send lag", trial->send_lag, out);
+}
+
+static const struct coord_column standings_columns[] = {
+    { "target", "target", true }, { "firsts", "first", false }, { "seconds", "second", false },
+    { "thirds", "third", false }, { "metrics", "of", false },
+};
+
+void coord_part_standings(const Ls__Result *result, struct coord_table *out)
+{
+    coord_table_init(out, standings_columns, LS_ARRAY_LEN(standings_columns));
+    for (size_t i = 0; i < result->n_standings; i++) {
+        const Ls__Standing *standing = result->standings[i];
+
+        coord_table_text(out, standing->target, COORD_STYLE_NONE);
+        coord_table_number(out, standing->firsts, COORD_UNIT_COUNT);
+        coord_table_number(out, standing->seconds, COORD_UNIT_COUNT);
+        coord_table_number(out, standing->thirds, COORD_UNIT_COUNT);
+        coord_table_number(out, standing->metrics, COORD_UNIT_COUNT);
+    }
+}
