@@ -31,6 +31,16 @@ int64_t ls_clock_process_cpu_ns(void)
     return read_clock(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+int64_t ls_clock_of_process_ns(int pid)
+{
+    struct timespec ts;
+    clockid_t id;
+
+    if (clock_getcpuclockid(pid, &id) != 0 || clock_gettime(id, &ts) != 0)
+        return -1;
+    return (int64_t)ts.tv_sec * LS_NS_PER_S + ts.tv_nsec;
+}
+
 void ls_clock_sleep_until(int64_t mono_ns)
 {
     struct timespec ts = { .tv_sec = mono_ns / LS_NS_PER_S, .tv_nsec = mono_ns % LS_NS_PER_S };

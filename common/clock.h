@@ -17,6 +17,9 @@ int64_t ls_clock_mono_ns(void);
 int64_t ls_clock_wall_ns(void);
 int64_t ls_clock_thread_cpu_ns(void);
 int64_t ls_clock_process_cpu_ns(void);
+/* CPU time of another process: all its threads, those that have ended too, exact to the nanosecond
+ * where /proc counts in ticks. -1: there is no such process. */
+int64_t ls_clock_of_process_ns(int pid);
 
 /* Sleeps until the monotonic instant, or returns early on a signal. */
 void ls_clock_sleep_until(int64_t mono_ns);

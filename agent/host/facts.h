@@ -5,8 +5,10 @@
 #include "common/err.h"
 #include "proto/result.pb-c.h"
 
-/* Fills an initialised message; strings are malloc'ed so that ls__facts__free_unpacked or
- * protobuf_c_message_free_unpacked(.., NULL) frees them. What cannot be known is "unknown" or 0. */
+/* Takes some milliseconds (hwloc). An unlimited limit is 2^53 - 1, the largest that JSON carries.
+ * LS_ENOMEM, with facts as far as it was filled. Fills an initialised message; strings are
+ * malloc'ed so that ls__facts__free_unpacked or protobuf_c_message_free_unpacked(.., NULL) frees
+ * them. What cannot be known is "unknown" or 0. */
 enum ls_err host_facts_read(Ls__Facts *facts, struct ls_diag *diag) LS_NODISCARD;
 
 struct host_counters {

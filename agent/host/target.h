@@ -8,7 +8,12 @@
  *     start -> (UP | FAILED) ... (EXITED) ... stop -> (STOPPED)
  *
  * FAILED and EXITED are final for the program, but stop() must still be called and STOPPED awaited:
- * it says what was left over, and that the port is free again.
+ * it says what was left over, and that the port is free again. stop() before UP or FAILED leads to
+ * STOPPED alone.
+ *
+ * Codes of FAILED: port_in_use, start_failed, exited, not_ready, supervisor_lost. Of EXITED:
+ * exited, supervisor_lost. Of STOPPED: "" (all is well), left_behind (a process that even KILL did
+ * not end), port_still_in_use. With a code goes a sentence in diag.
  */
 #ifndef LS_AGENT_HOST_TARGET_H
 #define LS_AGENT_HOST_TARGET_H
@@ -24,8 +29,10 @@ struct host_file {
     bool executable;
 };
 
+/* Copied by host_target_start(), but for the files' data and ready, which stay the caller's and
+ * must live as long as the target. */
 struct host_target_spec {
-    const char *dir; /* trial folder, made by the caller, private */
+    const char *dir; /* trial folder, absolute, made by the caller, private */
     const struct host_file *files;
     size_t file_count;
     char *const *argv;         /* expanded; argv[0] is looked up in the environment's PATH */
@@ -41,10 +48,11 @@ struct host_target_spec {
     uint64_t log_max_bytes; /* kept of target.log; the rest is counted and dropped */
 };
 
-struct host_program {    /* owned by the target */
-    const char *path;    /* real path of the binary; "" if it could not be found */
-    const char *sha256;  /* hex */
-    const char *version; /* first lines of what version_argv printed */
+struct host_program {        /* owned by the target */
+    const char *path;        /* real path of the binary; "" if it could not be found */
+    const char *sha256;      /* hex; of a script: the script's */
+    const char *interpreter; /* of a script: what its "#!" line names; "" for a binary */
+    const char *version;     /* what version_argv printed first, as one line; "unknown: why" */
 };
 
 enum host_target_event_kind {
@@ -57,16 +65,16 @@ enum host_target_event_kind {
 
 struct host_target_event {
     enum host_target_event_kind kind;
-    const char *code; /* static */
+    const char *code; /* static; "" if there is nothing to say */
     struct ls_diag diag;
     char log_tail[2048];         /* the last lines, as text; FAILED and EXITED */
     struct host_program program; /* UP */
     uint64_t readiness_requests;
     int64_t up_after_ns;
     char cpus[128]; /* UP: the affinity the process really has */
-    char exit[64];  /* "exit 3", "signal SEGV" */
+    char exit[64];  /* "exit 3", "signal SEGV", "unknown"; "" if it was never started */
     bool stopped_by_us;
-    uint32_t left_over; /* STOPPED: descendants killed after the target had gone */
+    uint32_t left_over; /* STOPPED: descendants that had to be killed */
     uint64_t log_bytes; /* written to dir/target.log */
     uint64_t log_dropped_bytes;
 };
@@ -81,26 +89,37 @@ struct host_usage {
     int64_t at_ns;
     int64_t cpu_ns;
     uint64_t rss_bytes;
-    uint64_t rss_peak_bytes; /* sum of high-water marks since host_target_reset_peak() */
+    /* Largest sum of the living processes' high-water marks since host_target_reset_peak(), as seen
+     * at each reading: never low by more than a process that lived between two of them. */
+    uint64_t rss_peak_bytes;
     uint32_t processes;
     uint32_t threads;
     uint64_t voluntary_switches;
     uint64_t involuntary_switches;
 };
 
-/* Before the first thread or nng call of the agent: nothing at the moment, the supervisor is a
- * fresh exec of the agent's own binary. Call from main() first: if this process was started as a
- * supervisor, it does not return. */
+/* Call from main() first, before any option is read, thread started or nng called: the supervisor
+ * is a fresh exec of the agent's own binary, and if this process was started as one, it does not
+ * return. */
 void host_target_main_hook(int argc, char **argv);
 
+/* Makes the calling process the subreaper of last resort, so that the targets of a supervisor that
+ * was killed come to it and are killed. From then on every child of
+ * this process that is not a supervisor and was not there at the time of the call is taken for such
+ * an orphan once a supervisor is lost. LS_EIO. */
+enum ls_err host_adopt_orphans(struct ls_diag *diag) LS_NODISCARD;
+
+/* LS_EINVAL: a CPU list that is none, an empty argv; LS_ENOMEM, LS_EIO. Everything else that goes
+ * wrong comes as FAILED. On LS_OK the caller owns *out_target. */
 enum ls_err host_target_start(const struct host_target_spec *spec, const struct host_env *env,
                               struct host_target **out_target, struct ls_diag *diag) LS_NODISCARD;
 void host_target_stop(struct host_target *target); /* TERM, grace, KILL; STOPPED follows */
 bool host_target_poll(struct host_target *target, struct host_target_event *out_event);
-void host_target_destroy(
-    struct host_target *target); /* kills at once what still runs; NULL is fine */
+/* Kills at once what still runs, which takes some milliseconds; NULL is fine. */
+void host_target_destroy(struct host_target *target);
 
-/* LS_ESTATE when nothing of it lives. */
+/* Well below a millisecond for ten processes. LS_ESTATE when nothing of it lives (not yet, or not
+ * any more); *out_usage then holds what it had used, and zeros for what it holds. */
 enum ls_err host_target_usage(struct host_target *target, int64_t now_ns,
                               struct host_usage *out_usage) LS_NODISCARD;
 void host_target_reset_peak(struct host_target *target);

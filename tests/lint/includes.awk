@@ -41,7 +41,7 @@ BEGIN {
     limit["ev.h"] = "^common/transport_nng\\.h$|^(agent/control|agent/load/worker|coordinator/control|coordinator/run/run|coordinator/fleet/[a-z0-9_]+)\\.c$|^agent/load/links/[a-z0-9_]+\\.c$"
     limit["openssl/"] = "^common/(digest|tls_engine)\\.c$|^agent/load/links/tls\\.c$"
     limit["yaml.h"] = "^common/msg_yaml[a-z_]*\\.[ch]$"
-    limit["hwloc.h"] = "^(agent/host|coordinator)/[a-z0-9_/]+\\.c$"
+    limit["hwloc.h"] = "^common/topology\\.c$"
     limit["liburing.h"] = "^agent/load/links/[a-z0-9_]+\\.c$"
 }
 

@@ -1,0 +1,16 @@
+/* agent/host/port.h - is a TCP port free, and if not, who has it. */
+#ifndef LS_AGENT_HOST_PORT_H
+#define LS_AGENT_HOST_PORT_H
+
+#include <stdint.h>
+
+#include "common/err.h"
+
+/* LS_OK: nobody accepts connections on host:port and a server may take it. Somebody who shares the
+ * port (SO_REUSEPORT) is noticed, which a bind alone would not do. LS_ESTATE: it is in use, diag
+ * names who. LS_EINVAL: host is no literal address, or none of this machine; LS_EIO, LS_ETIMEOUT:
+ * that could not be found out. Blocks for at most a second. */
+enum ls_err host_port_check_free(const char *host, uint16_t port,
+                                 struct ls_diag *diag) LS_NODISCARD;
+
+#endif

@@ -1,0 +1,460 @@
+#include "agent/host/target.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/host/port.h"
+#include "agent/host/proc.h"
+#include "agent/host/target_state.h"
+#include "agent/host/thread.h"
+#include "common/clock.h"
+
+#define CLEAN_SLACK_NS (8 * LS_NS_PER_S) /* beyond the grace time, until "left behind" */
+#define PORT_WAIT_NS   (2 * LS_NS_PER_S)
+#define PORT_LOOK_NS   (10 * LS_NS_PER_MS)
+
+void host_target_main_hook(int argc, char **argv)
+{
+    host_supervisor_main_hook(argc, argv);
+}
+
+/* ---- events, of the target's thread */
+
+static void emit(struct host_target *t, struct host_target_event *event)
+{
+    event->diag = t->diag;
+    event->code = t->code != NULL ? t->code : "";
+    if (t->code == NULL)
+        event->diag = (struct ls_diag){ .code = LS_OK };
+    (void)snprintf(event->exit, sizeof(event->exit), "%s", t->exit);
+    (void)pthread_mutex_lock(&t->lock);
+    if (t->event_count < HOST_TARGET_EVENTS)
+        t->events[t->event_count++] = *event;
+    (void)pthread_mutex_unlock(&t->lock);
+    t->env.wake(t->env.ctx);
+}
+
+static void emit_up(struct host_target *t)
+{
+    struct host_target_event event = { .kind = HOST_TARGET_UP,
+                                       .program = { .path = t->file.real,
+                                                    .sha256 = t->file.sha256,
+                                                    .interpreter = t->file.interpreter,
+                                                    .version = t->version },
+                                       .readiness_requests = t->readiness_requests,
+                                       .up_after_ns = t->up_after_ns };
+
+    (void)snprintf(event.cpus, sizeof(event.cpus), "%s", t->cpus_text);
+    emit(t, &event);
+}
+
+static void emit_end(struct host_target *t, enum host_target_event_kind kind)
+{
+    struct host_target_event event = { .kind = kind, .readiness_requests = t->readiness_requests };
+
+    if (t->log != NULL) {
+        host_logpump_drain(t->log);
+        (void)host_logpump_tail(t->log, event.log_tail, sizeof(event.log_tail));
+    }
+    emit(t, &event);
+}
+
+/* ---- what the supervisor says */
+
+static void take_news(struct host_target *t, const struct host_supervisor_event *event)
+{
+    switch (event->kind) {
+    case HOST_SUPERVISOR_STARTED:
+        t->started = true;
+        break;
+    case HOST_SUPERVISOR_START_FAILED:
+        t->start_failed = true;
+        break;
+    case HOST_SUPERVISOR_EXITED:
+        t->exited = true;
+        if (WIFSIGNALED(event->status))
+            (void)snprintf(t->exit, sizeof(t->exit), "signal %s",
+                           sigabbrev_np(WTERMSIG(event->status)));
+        else
+            (void)snprintf(t->exit, sizeof(t->exit), "exit %d", WEXITSTATUS(event->status));
+        return; /* news stays what explains a start or an end */
+    case HOST_SUPERVISOR_CLEAN:
+        t->clean = true;
+        break;
+    case HOST_SUPERVISOR_STUCK:
+        t->stuck = true;
+        break;
+    default:
+        t->lost = true;
+        break;
+    }
+    t->news = *event;
+}
+
+/* Whose supervisor was killed, say by the kernel for want of memory, cannot be watched any more,
+ * and its processes must not go on: they have come to this process and are killed here. */
+static void bury_supervisor(struct host_target *t)
+{
+    (void)epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, host_supervisor_fd(t->supervisor), NULL);
+    host_supervisor_destroy(t->supervisor);
+    t->supervisor = NULL;
+    if (t->started && !t->exited)
+        (void)snprintf(t->exit, sizeof(t->exit), "unknown");
+}
+
+void host_target_wait(struct host_target *t, int64_t until_ns)
+{
+    int64_t left_ns = until_ns - ls_clock_mono_ns();
+    int wait_ms = left_ns > 0 ? (int)((left_ns + LS_NS_PER_MS - 1) / LS_NS_PER_MS) : 0;
+    struct host_supervisor_event event;
+    struct epoll_event ready;
+
+    (void)epoll_wait(t->epoll_fd, &ready, 1, until_ns < 0 ? -1 : wait_ms);
+    while (t->supervisor != NULL && host_supervisor_receive(t->supervisor, &event) == LS_OK)
+        take_news(t, &event);
+    if (t->lost && t->supervisor != NULL)
+        bury_supervisor(t);
+}
+
+bool host_target_stop_asked(struct host_target *t)
+{
+    bool asked;
+
+    (void)pthread_mutex_lock(&t->lock);
+    asked = t->stop_asked;
+    (void)pthread_mutex_unlock(&t->lock);
+    return asked;
+}
+
+static bool kill_asked(struct host_target *t)
+{
+    bool asked;
+
+    (void)pthread_mutex_lock(&t->lock);
+    asked = t->kill_asked;
+    (void)pthread_mutex_unlock(&t->lock);
+    return asked;
+}
+
+enum ls_err host_target_explain_end(struct host_target *t, const char *when)
+{
+    struct host_proc *procs = NULL;
+    size_t count = 0, alive = 0;
+
+    if (t->lost) {
+        t->code = "supervisor_lost";
+        return ls_fail(
+            &t->diag, LS_ECLOSED,
+            "the target's supervisor process was killed %s, by somebody else or for want "
+            "of memory; its processes have been ended",
+            when);
+    }
+    t->code = "exited";
+    if (host_proc_descendants(host_supervisor_pid(t->supervisor), &procs, &count, NULL) == LS_OK) {
+        for (size_t i = 0; i < count; i++)
+            alive += procs[i].state != 'Z';
+    }
+    free(procs);
+    if (alive > 0)
+        return ls_fail(
+            &t->diag, LS_ESTATE,
+            "the target ended %s (%s) and left %zu processes behind: start it so that it "
+            "stays in the foreground (nginx: \"daemon off;\")",
+            when, t->exit, alive);
+    return ls_fail(&t->diag, LS_ESTATE, "the target ended %s: %s", when, t->exit);
+}
+
+/* ---- life and end */
+
+/* From UP or FAILED until stop is asked. */
+static void watch(struct host_target *t, bool up)
+{
+    bool told = !up;
+
+    while (!host_target_stop_asked(t)) {
+        if (!told && (t->exited || t->lost)) {
+            (void)host_target_explain_end(t, "by itself");
+            emit_end(t, HOST_TARGET_EXITED);
+            t->code = NULL;
+            told = true;
+        }
+        host_target_wait(t, -1);
+    }
+}
+
+/* Until nothing is left, or what is left does not go. */
+static void end_processes(struct host_target *t)
+{
+    int64_t grace_ns = kill_asked(t) ? 0 : t->spec.grace_ns;
+    int64_t give_up_ns = ls_clock_mono_ns() + grace_ns + CLEAN_SLACK_NS;
+    bool hurried = grace_ns == 0;
+
+    if (t->supervisor == NULL)
+        return;
+    t->clean = false;
+    host_supervisor_stop(t->supervisor, t->spec.stop_signal, grace_ns);
+    while (!t->clean && !t->lost && !t->stuck && ls_clock_mono_ns() < give_up_ns) {
+        host_target_wait(t, give_up_ns);
+        (void)eventfd_read(t->wake_fd,
+                           &(eventfd_t){ 0 }); /* before the look, or it could be lost */
+        if (!hurried && kill_asked(t) && t->supervisor != NULL) {
+            hurried = true;
+            host_supervisor_stop(t->supervisor, SIGKILL, 0);
+        }
+    }
+    if (t->clean || t->lost)
+        return;
+    t->code = "left_behind";
+    if (t->stuck)
+        (void)ls_fail(
+            &t->diag, LS_ESTATE,
+            "process %d (%s) of the target was killed and does not end (state %c): what it "
+            "waits for, a dead disk or network file system say, must be put right",
+            (int)t->news.pid, t->news.name, t->news.state);
+    else
+        (void)ls_fail(&t->diag, LS_ETIMEOUT,
+                      "processes of the target are still there 8 s after its "
+                      "grace time");
+}
+
+static void await_port(struct host_target *t)
+{
+    int64_t give_up_ns = ls_clock_mono_ns() + PORT_WAIT_NS;
+
+    while (host_port_check_free(t->spec.host, t->spec.port, &t->diag) == LS_ESTATE) {
+        if (kill_asked(t))
+            return;
+        if (ls_clock_mono_ns() >= give_up_ns) {
+            t->code = "port_still_in_use";
+            (void)ls_fail_in(&t->diag, LS_ESTATE, "2 s after the target had ended");
+            return;
+        }
+        host_target_wait(t, ls_clock_mono_ns() + PORT_LOOK_NS);
+        (void)eventfd_read(t->wake_fd, &(eventfd_t){ 0 });
+    }
+}
+
+static void wind_down(struct host_target *t)
+{
+    struct host_target_event event = { .kind = HOST_TARGET_STOPPED,
+                                       .readiness_requests = t->readiness_requests,
+                                       .stopped_by_us = t->started && !t->exited && !t->lost };
+    struct host_logpump_totals totals = { 0 };
+
+    (void)eventfd_read(t->wake_fd, &(eventfd_t){ 0 }); /* a kill writes again */
+    t->code = NULL;
+    end_processes(t);
+    event.left_over = t->clean ? t->news.left_over : 0;
+    if (t->supervisor != NULL && !t->stuck)
+        bury_supervisor(t);
+    if (t->log != NULL) {
+        host_logpump_drain(t->log);
+        host_logpump_totals(t->log, &totals);
+    }
+    event.log_bytes = totals.kept_bytes;
+    event.log_dropped_bytes = totals.dropped_bytes;
+    if (t->started && t->code == NULL)
+        await_port(t);
+    emit(t, &event);
+}
+
+static void *run(void *arg)
+{
+    struct host_target *t = arg;
+    enum ls_err rc = host_target_bring_up(t);
+
+    if (rc == LS_OK)
+        emit_up(t);
+    else if (t->code != NULL)
+        emit_end(t, HOST_TARGET_FAILED);
+    t->code = NULL;
+    watch(t, rc == LS_OK);
+    wind_down(t);
+    return NULL;
+}
+
+/* ---- interface, of the control thread */
+
+static void free_list(char **list)
+{
+    for (size_t i = 0; list != NULL && list[i] != NULL; i++)
+        free(list[i]);
+    free(list);
+}
+
+static char **copy_list(char *const *list)
+{
+    size_t n = 0;
+    char **copy;
+
+    while (list != NULL && list[n] != NULL)
+        n++;
+    copy = calloc(n + 1, sizeof(*copy));
+    for (size_t i = 0; copy != NULL && i < n; i++) {
+        copy[i] = strdup(list[i]);
+        if (copy[i] == NULL) {
+            free_list(copy);
+            return NULL;
+        }
+    }
+    return copy;
+}
+
+/* With their names, as the message that they came in goes before they are written. */
+static bool copy_files(struct host_target *t, const struct host_file *files, size_t count)
+{
+    t->files = calloc(count + 1, sizeof(*t->files));
+    t->file_names = calloc(count + 1, sizeof(*t->file_names));
+    if (t->files == NULL || t->file_names == NULL)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        t->file_names[i] = strdup(files[i].name);
+        if (t->file_names[i] == NULL)
+            return false;
+        t->files[i] = files[i];
+        t->files[i].name = t->file_names[i];
+    }
+    return true;
+}
+
+static void free_target(struct host_target *t)
+{
+    free(t->dir);
+    free(t->host);
+    free(t->cpu_list);
+    free_list(t->argv);
+    free_list(t->envp);
+    free_list(t->version_argv);
+    free_list(t->file_names);
+    free(t->files);
+    host_supervisor_destroy(t->supervisor);
+    host_logpump_destroy(t->log);
+    host_sampler_destroy(t->sampler);
+    if (t->epoll_fd >= 0)
+        (void)close(t->epoll_fd);
+    if (t->wake_fd >= 0)
+        (void)close(t->wake_fd);
+    (void)pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
+static enum ls_err copy_spec(struct host_target *t, const struct host_target_spec *spec,
+                             struct ls_diag *diag)
+{
+    t->dir = strdup(spec->dir);
+    t->host = strdup(spec->host);
+    t->cpu_list = strdup(spec->cpus != NULL ? spec->cpus : "");
+    t->argv = copy_list(spec->argv);
+    t->envp = copy_list(spec->envp);
+    t->version_argv = copy_list(spec->version_argv);
+    if (t->dir == NULL || t->host == NULL || t->cpu_list == NULL || t->argv == NULL ||
+        t->envp == NULL || t->version_argv == NULL || !copy_files(t, spec->files, spec->file_count))
+        return ls_fail(diag, LS_ENOMEM, "no memory for a target");
+    t->spec = *spec;
+    t->spec.files = t->files;
+    t->spec.dir = t->dir;
+    t->spec.host = t->host;
+    t->spec.cpus = t->cpu_list;
+    t->spec.argv = t->argv;
+    t->spec.envp = t->envp;
+    t->spec.version_argv = t->version_argv;
+    return LS_OK;
+}
+
+enum ls_err host_target_start(const struct host_target_spec *spec, const struct host_env *env,
+                              struct host_target **out_target, struct ls_diag *diag)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+    struct host_target *t;
+    enum ls_err rc;
+
+    if (spec->argv == NULL || spec->argv[0] == NULL)
+        return ls_fail(diag, LS_EINVAL, "the target has no command");
+    t = calloc(1, sizeof(*t));
+    if (t == NULL)
+        return ls_fail(diag, LS_ENOMEM, "no memory for a target");
+    (void)pthread_mutex_init(&t->lock, NULL);
+    t->env = *env;
+    t->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    rc = copy_spec(t, spec, diag);
+    if (rc == LS_OK)
+        rc = ls_cpuset_parse(t->spec.cpus, &t->cpus, diag);
+    t->has_cpus = ls_cpuset_count(&t->cpus) > 0;
+    if (rc == LS_OK && (t->wake_fd < 0 || t->epoll_fd < 0 ||
+                        epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, t->wake_fd, &event) < 0))
+        rc = ls_fail(diag, LS_EIO, "cannot make an event descriptor: %s", strerror(errno));
+    if (rc == LS_OK)
+        rc = host_thread_create("target", run, t, &t->thread, diag);
+    if (rc != LS_OK) {
+        free_target(t);
+        return rc;
+    }
+    *out_target = t;
+    return LS_OK;
+}
+
+static void ask(struct host_target *t, bool at_once)
+{
+    (void)pthread_mutex_lock(&t->lock);
+    t->stop_asked = true;
+    t->kill_asked = t->kill_asked || at_once;
+    (void)pthread_mutex_unlock(&t->lock);
+    (void)eventfd_write(t->wake_fd, 1); /* full only after 2^64 calls */
+}
+
+void host_target_stop(struct host_target *t)
+{
+    ask(t, false);
+}
+
+bool host_target_poll(struct host_target *t, struct host_target_event *out_event)
+{
+    bool some;
+
+    (void)pthread_mutex_lock(&t->lock);
+    some = t->event_count > 0;
+    if (some) {
+        *out_event = t->events[0];
+        t->event_count--;
+        (void)memmove(t->events, t->events + 1, t->event_count * sizeof(t->events[0]));
+    }
+    (void)pthread_mutex_unlock(&t->lock);
+    return some;
+}
+
+void host_target_destroy(struct host_target *t)
+{
+    if (t == NULL)
+        return;
+    ask(t, true);
+    (void)pthread_join(t->thread, NULL);
+    free_target(t);
+}
+
+enum ls_err host_target_usage(struct host_target *t, int64_t now_ns, struct host_usage *out_usage)
+{
+    enum ls_err rc = LS_ESTATE;
+
+    *out_usage = (struct host_usage){ .at_ns = now_ns };
+    (void)pthread_mutex_lock(&t->lock);
+    if (t->sampler != NULL)
+        rc = host_sampler_read(t->sampler, now_ns, out_usage, NULL);
+    (void)pthread_mutex_unlock(&t->lock);
+    return rc;
+}
+
+void host_target_reset_peak(struct host_target *t)
+{
+    (void)pthread_mutex_lock(&t->lock);
+    if (t->sampler != NULL)
+        host_sampler_reset_peak(t->sampler);
+    (void)pthread_mutex_unlock(&t->lock);
+}
