@@ -3,7 +3,7 @@
  * A driver owns no socket, thread, timer or clock and never reports a time. All calls for one
  * connection come from one thread, and only open() may allocate. An operation is a number that
  * the caller chose in submit(); each submitted operation ends in exactly one env->done(), which may
- * call submit(), drain() and close() of the same connection, but not feed(), eof() or open().
+ * call submit() and drain() of the same connection, but nothing else.
  */
 #ifndef LS_AGENT_LOAD_DRIVER_H
 #define LS_AGENT_LOAD_DRIVER_H

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "agent/load/driver.h"
-#include "tests/support/driver_suite.h"
 #include "tests/support/guard.h"
 
 #define BYTES(text)                                     \
@@ -298,6 +297,44 @@ static void an_answer_may_come_before_the_request_is_sent(void **state)
     talk.driver->close(talk.conn);
 }
 
+static void nothing_goes_on_after_the_end(void **state)
+{
+    struct talk talk;
+    unsigned char out[256];
+
+    (void)state;
+    talk_begin(&talk, &workload);
+    ask(&talk, "gG");
+    talk.driver->eof(talk.conn, LOAD_RESET);
+    assert_int_equal(talk.driver->submit(talk.conn, 2, GET), LS_ESTATE);
+    assert_int_equal(talk.driver->drain(talk.conn, out, sizeof(out), NULL), 0);
+    assert_int_equal(talk.driver->feed(talk.conn, (struct ls_bytes)BYTES(OK)), LS_ECLOSED);
+    talk.driver->eof(talk.conn, LOAD_RESET);
+    assert_string_equal(talk.log, "0 reset 0 0: reset by the peer; 1 reset 0 0: reset by the peer");
+    talk.driver->close(talk.conn);
+}
+
+static void nothing_is_asked_where_an_end_has_begun(void **state)
+{
+    struct talk talk;
+    unsigned char out[256];
+
+    (void)state;
+    talk_begin(&talk, &workload);
+    assert_int_equal(talk.driver->submit(talk.conn, 0, GET), LS_OK);
+    assert_int_equal(talk.driver->feed(talk.conn, (struct ls_bytes)BYTES("HTTP/1.1 4")), LS_OK);
+    assert_int_equal(talk.driver->submit(talk.conn, 1, GET), LS_ESTATE);
+    assert_int_equal(talk.driver->drain(talk.conn, out, sizeof(out), NULL), 0);
+    talk.driver->close(talk.conn);
+
+    talk_begin(&talk, &workload);
+    ask(&talk, "g");
+    assert_int_equal(talk.driver->feed(talk.conn, (struct ls_bytes)BYTES("?")), LS_EPROTO);
+    assert_int_equal(talk.driver->submit(talk.conn, 1, GET), LS_ESTATE);
+    assert_int_equal(talk.driver->feed(talk.conn, (struct ls_bytes)BYTES(OK)), LS_ECLOSED);
+    talk.driver->close(talk.conn);
+}
+
 static void no_request_follows_one_that_says_close(void **state)
 {
     static const unsigned char answer[] = OK;
@@ -374,40 +411,17 @@ static void a_connection_is_small(void **state)
     assert_true(agent_driver_find("http1")->conn_size <= 512);
 }
 
-/* --- What every driver has to do --- */
-
-static struct ls_bytes suite_answer(uint32_t request)
-{
-    static const struct ls_bytes answers[] = {
-        BYTES(OK),
-        BYTES(OK_HEAD),
-        BYTES("HTTP/1.1 100 Continue\r\n\r\n" CHUNKED "3\r\nabc\r\n0\r\n\r\n"),
-    };
-
-    return answers[request];
-}
-
-static void the_driver_passes_the_suite(void **state)
-{
-    struct load_workload load = workload;
-    struct driver_suite suite = { "http1", &load, suite_answer };
-
-    (void)state;
-    load.request_count = 3;
-    for (load.pipeline = 1; load.pipeline <= 5; load.pipeline++)
-        driver_suite_run(&suite);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operation_ends_as_it_should_in_any_fragmentation),
         cmocka_unit_test(an_answer_may_come_before_the_request_is_sent),
+        cmocka_unit_test(nothing_goes_on_after_the_end),
+        cmocka_unit_test(nothing_is_asked_where_an_end_has_begun),
         cmocka_unit_test(no_request_follows_one_that_says_close),
         cmocka_unit_test(requests_are_numbered_around_the_rotation),
         cmocka_unit_test(check_says_what_cannot_be_driven),
         cmocka_unit_test(a_connection_is_small),
-        cmocka_unit_test(the_driver_passes_the_suite),
     };
 
     return cmocka_run_group_tests_name("agent.http1", tests, NULL, NULL);

@@ -123,9 +123,15 @@ static void long_length(struct ls_buf *in, size_t n)
     ls_buf_adds(in, "\r\n\r\n");
 }
 
+/* All limits hold for each head by itself: these are more together. */
 static void many_interims(struct ls_buf *in, size_t n)
 {
-    add_many(in, "HTTP/1.1 103 x\r\na:b\r\n\r\n", n);
+    for (size_t i = 0; i < n; i++) {
+        ls_buf_adds(in, "HTTP/1.1 103 x\r\nX:");
+        add_many(in, "v", HTTP1_HEAD_MAX / 16);
+        add_many(in, "\r\na:b", HTTP1_FIELDS_MAX / 16);
+        ls_buf_adds(in, "\r\n\r\n");
+    }
     ls_buf_addf(in, "%s%s", OK_LINE, LENGTH_0);
 }
 
@@ -183,7 +189,7 @@ static void each_limit_is_exact(void **state)
     struct ls_buf in;
 
     (void)state;
-    ls_buf_init(&in, 1 << 20);
+    ls_buf_init(&in, 1 << 21);
     for (size_t i = 0; i < LS_ARRAY_LEN(cases); i++) {
         ls_buf_reset(&in);
         cases[i].build(&in, cases[i].limit);
@@ -242,6 +248,21 @@ static void no_byte_is_taken_where_it_must_not_be(void **state)
     ls_buf_fini(&in);
 }
 
+static void a_length_in_an_interim_response_is_forgotten(void **state)
+{
+    static const char text[] = "HTTP/1.1 103 x\r\nContent-Length: 7\r\n\r\n"
+                               "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    struct http1_parser parser;
+    struct ls_bytes in = { (const unsigned char *)text, sizeof(text) - 1 };
+    struct ls_bytes body;
+
+    (void)state;
+    http1_begin(&parser, 0);
+    assert_int_equal(http1_parse(&parser, &in, &body), HTTP1_INTERIM);
+    assert_int_equal(http1_parse(&parser, &in, &body), HTTP1_HEAD);
+    assert_int_equal(parser.content_length, 0);
+}
+
 static void what_was_read_is_not_touched_between_responses(void **state)
 {
     struct http1_parser parser = { 0 };
@@ -264,6 +285,7 @@ int main(void)
         cmocka_unit_test(each_limit_is_exact),
         cmocka_unit_test(the_largest_lengths_are_numbers),
         cmocka_unit_test(no_byte_is_taken_where_it_must_not_be),
+        cmocka_unit_test(a_length_in_an_interim_response_is_forgotten),
         cmocka_unit_test(what_was_read_is_not_touched_between_responses),
     };
 

@@ -6,7 +6,7 @@
 #include "tests/support/failmalloc.h"
 #include "tests/support/test.h"
 
-enum { OPS_MAX = 256, BYTES_MAX = 1 << 16 };
+enum { BYTES_MAX = 1 << 16 };
 
 /* One connection and what became of its operations. */
 struct life {
@@ -20,7 +20,6 @@ struct life {
     uint32_t ended; /* in order, so the next to end has this number */
     uint32_t ok;
     uint32_t refill; /* so many further operations are submitted from within done() */
-    bool close_in_done;
     bool closed;
     struct agent_reply last;
 };
@@ -49,10 +48,7 @@ static void on_done(void *ctx, uint32_t op, const struct agent_reply *reply)
     life->ended++;
     life->ok += reply->outcome == LOAD_OK;
     life->last = *reply;
-    if (life->close_in_done) {
-        life->driver->close(life->conn);
-        life->closed = true;
-    } else if (life->refill > 0) {
+    if (life->refill > 0) {
         life->refill--;
         submit_one(life);
     }
@@ -183,7 +179,6 @@ static void end_at(const struct driver_suite *suite, size_t sent, size_t receive
     assert_int_equal(life.ended, life.submitted); /* each exactly once: see on_done() */
     if (life.ok < life.submitted)
         assert_true(life.last.outcome == how);
-    assert_int_equal(life.driver->submit(life.conn, 1, 1), LS_ESTATE);
     assert_int_equal(life.driver->drain(life.conn, out, BYTES_MAX, NULL), 0);
     life.driver->eof(life.conn, how); /* nothing is left to end */
     life_end(&life);
@@ -230,26 +225,6 @@ static void close_is_silent_at_any_time(const struct driver_suite *suite)
     life_begin(&life, suite);
     life.driver->close(life.conn);
     life_end(&life); /* twice */
-}
-
-static void done_may_close(const struct driver_suite *suite)
-{
-    static uint8_t out[BYTES_MAX];
-    static uint8_t in[BYTES_MAX];
-    struct life life;
-    size_t len;
-
-    life_begin(&life, suite);
-    if (suite->answer(0).len > 0) {
-        submit_all(&life);
-        (void)drain_all(&life, out, BYTES_MAX / 2);
-        len = answers(suite, 0, life.most, in);
-        life.close_in_done = true;
-        (void)life.driver->feed(life.conn, (struct ls_bytes){ in, len });
-        assert_int_equal(life.ended, 1);
-    }
-    life.closed = true;
-    life_end(&life);
 }
 
 static void done_may_submit(const struct driver_suite *suite)
@@ -305,7 +280,6 @@ void driver_suite_run(const struct driver_suite *suite)
     sent_bytes_do_not_depend_on_the_room(suite);
     each_operation_ends_once_wherever_the_connection_does(suite);
     close_is_silent_at_any_time(suite);
-    done_may_close(suite);
     done_may_submit(suite);
     (void)failmalloc_each(open_once, &copy); /* a driver may well allocate nothing */
 }

@@ -25,7 +25,7 @@ struct http1_conn {
     uint32_t cap;
     uint32_t first;
     uint32_t count;
-    uint32_t unsent;
+    uint32_t unsent; /* of no meaning once it is over */
 
     bool over;        /* takes and gives nothing more; eof() reports what is left */
     bool closing;     /* a request that says "Connection: close" was submitted */
@@ -196,8 +196,8 @@ static struct agent_reply judge(const struct http1_conn *c, const struct load_re
         .outcome = LOAD_OK, .status = c->parser.status, .body_bytes = c->body_bytes, .why = ""
     };
 
-    if (request->expect_status != 0 ? reply.status != request->expect_status
-                                    : reply.status < 200 || reply.status > 399) {
+    /* A final status is 200 or more: the parser sees to that. */
+    if (request->expect_status != 0 ? reply.status != request->expect_status : reply.status > 399) {
         reply.outcome = LOAD_BAD_STATUS;
         reply.why = request->expect_status != 0 ? "status is not the expected one"
                                                 : "status is not within 200 to 399";
@@ -221,8 +221,6 @@ static void finish(struct http1_conn *c, const struct agent_reply *reply)
 
     c->first = c->first + 1 < c->cap ? c->first + 1 : 0;
     c->count--;
-    if (c->unsent > c->count)
-        c->unsent = c->count;
     c->begun = false;
     c->env.done(c->env.ctx, op, reply);
 }
