@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 
 #include "common/buf.h"
 #include "common/msg_yaml.h"
 #include "coordinator/cli.h"
-#include "coordinator/plan/plan_check.h"
 #include "coordinator/plan/plan_file.h"
 #include "coordinator/plan/trials.h"
 #include "coordinator/run/run.h"
@@ -88,11 +88,12 @@ static enum ls_err choose_seed(const struct coord_execute_options *options, cons
     return LS_OK;
 }
 
-static int check_only(const struct coord_execute_options *options, const struct prepared *p)
+static int check_only(const struct prepared *p)
 {
-    char *text = coord_check_render(p->plan.plan, &p->trials);
+    struct rlimit limit;
+    uint64_t files = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (uint64_t)limit.rlim_cur : 0;
+    char *text = coord_check_render(p->plan.plan, &p->trials, files);
 
-    (void)options;
     if (text == NULL)
         return coord_cli_fail(false, COORD_EXIT_FAULT, "out of memory");
     (void)fputs(text, stdout);
@@ -108,8 +109,8 @@ static int run(const struct coord_execute_options *options, const struct prepare
     int status =
         coord_run(&(struct coord_run_options){ .plan = p->plan.plan,
                                                .trials = &p->trials,
-                                               .plan_text = { (const unsigned char *)p->source.text,
-                                                              p->source.len },
+                                               .plan_text = { (const unsigned char *)p->plan.text,
+                                                              p->plan.text_bytes },
                                                .plan_sha256 = p->plan.sha256,
                                                .base_dir = p->plan.base_dir,
                                                .out_dir = options->out_dir,
@@ -139,7 +140,7 @@ int coord_execute(const struct coord_execute_options *options)
              coord_trials_expand(p.plan.plan, seed, options->only, &p.trials, &diag) != LS_OK)
         status = coord_cli_fail(options->json, COORD_EXIT_USAGE, diag.text);
     else
-        status = options->check_only ? check_only(options, &p) : run(options, &p);
+        status = options->check_only ? check_only(&p) : run(options, &p);
     ls_issues_fini(&issues);
     prepared_fini(&p);
     return status;

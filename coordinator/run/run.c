@@ -480,19 +480,16 @@ static void judge(struct run *r, Ls__Trial *trial, const struct coord_books *boo
             coord_verdict_add(trial, "agent_lost", LS__VERDICT__VERDICT_INVALID, "%s",
                               coord_fleet_agent(r->fleet, i)->why_lost);
     }
-    if (coord_verdict_judge(trial, &(struct coord_verdict_input){
-                                       .books = books,
-                                       .max_start_skew_ns = fleet->max_start_skew->ns,
-                                       .connections = w->connections,
-                                       .fixed_count = w->load->law_case == LS__LOAD__LAW_CLOSED &&
-                                                      w->load->closed->requests != NULL,
-                                       .shared_cores = r->cpus.shared,
-                                       .shared_why = r->cpus.why,
-                                       .server_cpus = r->cpus.servers > 0
-                                                          ? ls_cpuset_count(&r->cpus.agents[0])
-                                                          : 0 }) != LS_OK)
-        coord_verdict_add(trial, "no_memory", LS__VERDICT__VERDICT_INVALID,
-                          "out of memory while judging");
+    coord_verdict_judge(
+        trial, &(struct coord_verdict_input){
+                   .books = books,
+                   .max_start_skew_ns = fleet->max_start_skew->ns,
+                   .connections = w->connections,
+                   .fixed_count = w->load->law_case == LS__LOAD__LAW_CLOSED &&
+                                  w->load->closed->requests != NULL,
+                   .shared_cores = r->cpus.shared,
+                   .shared_why = r->cpus.why,
+                   .server_cpus = r->cpus.servers > 0 ? ls_cpuset_count(&r->cpus.agents[0]) : 0 });
 }
 
 /* From what was measured to a Trial in the result and on the disk. */
@@ -511,12 +508,12 @@ static enum ls_err close_trial(struct run *r, struct ls_diag *diag)
         r->store_error = *diag;
         r->store_failed = true;
     }
-    judge(r, trial, &books);
     if (r->interrupted)
         status = "interrupted";
     if (r->store_failed)
         status = "failed";
     rc = coord_fill_text(&trial->status, status);
+    judge(r, trial, &books);
     if (rc == LS_OK && r->files != NULL)
         rc = coord_fill_text(&trial->folder, coord_store_trial_folder(r->files));
     r->incomplete |= strcmp(status, "failed") == 0;
