@@ -142,16 +142,17 @@ static void fill_latency(struct finish *f, Ls__Latency **field, const struct ls_
     latency->clipped = ls_hist_clipped(hist);
 }
 
-/* In place of [response, service, lag] fields that stand in this order in Trial and Client. */
+/* In a closed loop nothing was due before it could be sent: there is no response time that would
+ * say more than the service time, and none is published that could be taken for it. */
 static void fill_latencies(struct finish *f, const struct merge_hists *hists,
                            Ls__Latency **response, Ls__Latency **service, Ls__Latency **lag)
 {
-    Ls__Latency **fields[] = { response, service, lag };
-
-    for (unsigned s = 0; s < MERGE_SERIES_COUNT; s++) {
-        if (hists->has[s])
-            fill_latency(f, fields[s], hists->of[s]);
-    }
+    if (hists->has[MERGE_RESPONSE] && f->merge->options.offered_per_s > 0)
+        fill_latency(f, response, hists->of[MERGE_RESPONSE]);
+    if (hists->has[MERGE_SERVICE])
+        fill_latency(f, service, hists->of[MERGE_SERVICE]);
+    if (hists->has[MERGE_LAG])
+        fill_latency(f, lag, hists->of[MERGE_LAG]);
 }
 
 static void add_requests(struct finish *f, Ls__Requests **field, const Ls__Requests *src)

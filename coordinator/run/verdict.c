@@ -229,24 +229,36 @@ static void check_skew(struct judge *j)
                       ls_human_duration((double)limit, most, sizeof(most)));
 }
 
-/* Mean in flight = completions per second x mean time in flight. The means of the window and of its
- * requests differ by what hangs over its two edges: about one service time. */
+/* From when a request was due (open loop) or could be sent (closed) to its end: the time for which
+ * the generator counts it as in flight. 0: not known. */
+static double mean_in_flight_s(const struct judge *j)
+{
+    const Ls__Latency *response = j->trial->response_time, *service = j->trial->service_time;
+    const Ls__Latency *lag = j->trial->send_lag;
+
+    if (j->open)
+        return response != NULL ? response->mean_ns / 1e9 : 0;
+    if (service == NULL)
+        return 0;
+    return (service->mean_ns + (lag != NULL ? lag->mean_ns : 0)) / 1e9;
+}
+
+/* Mean in flight = completions per second x mean time in flight. The window's mean and its
+ * requests' mean differ by what hangs over the two edges: about one time in flight. */
 static void check_little(struct judge *j)
 {
     const Ls__Latency *service = j->trial->service_time;
-    double expected, mean_s, off, allowed;
+    double mean_s = mean_in_flight_s(j), expected, off;
 
-    if (service == NULL || service->count < COORD_LIMIT_LITTLE_COUNT || j->window_s <= 0 ||
-        j->trial->in_flight_mean <= 0)
+    if (service == NULL || service->count < COORD_LIMIT_LITTLE_COUNT || mean_s <= 0 ||
+        j->window_s <= 0 || j->trial->in_flight_mean <= 0)
         return;
-    mean_s = service->mean_ns / 1e9;
     expected = (double)service->count / j->window_s * mean_s;
     off = fabs(expected - j->trial->in_flight_mean) / j->trial->in_flight_mean;
-    allowed = COORD_LIMIT_LITTLE + mean_s / j->window_s;
-    if (off > allowed)
+    if (off > COORD_LIMIT_LITTLE + mean_s / j->window_s)
         coord_verdict_add(j->trial, "littles_law", INVALID,
-                          "on average %.2f requests were in flight, but rate times mean service "
-                          "time is %.2f (%.0f %% off): latencies or counts are wrong",
+                          "on average %.2f requests were in flight, but their rate times their "
+                          "mean time is %.2f (%.0f %% off): latencies or counts are wrong",
                           j->trial->in_flight_mean, expected, off * 100);
 }
 
@@ -284,10 +296,15 @@ static void check_generator(struct judge *j)
             client->agent, client->cpu->busiest * 100, room);
 }
 
-/* All connections waiting for the server: then a late request is not the generator's doing. */
+/* Every connection waiting for the server: then a late request is not the generator's doing. By
+ * Little's law on the service time, for requests in flight include those that wait for one. */
 static bool connections_exhausted(const struct judge *j)
 {
-    return j->pipelines > 0 && j->trial->in_flight_mean >= COORD_LIMIT_PIPELINES * j->pipelines;
+    const Ls__Latency *service = j->trial->service_time;
+
+    return j->pipelines > 0 && service != NULL &&
+           j->trial->throughput_per_s * service->mean_ns / 1e9 >=
+               COORD_LIMIT_PIPELINES * j->pipelines;
 }
 
 static void check_send_lag(struct judge *j)

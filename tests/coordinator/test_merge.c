@@ -1,0 +1,768 @@
+/* coordinator/run/merge.c against a straightforward account of the same samples. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/buf.h"
+#include "common/fs.h"
+#include "common/hist_codec.h"
+#include "common/hist_log.h"
+#include "common/rng.h"
+#include "coordinator/result/message.h"
+#include "coordinator/result/requests.h"
+#include "coordinator/result/store.h"
+#include "coordinator/run/merge.h"
+#include "tests/support/failmalloc.h"
+
+enum { CLIENTS_MAX = 5, INTERVALS = 12, SERVER = 0, START = 1000000 };
+
+#define MS        INT64_C(1000000)
+#define INTERVAL  (100 * MS)
+#define WARMUP    (200 * MS)
+#define MEASURE   (800 * MS)
+#define WALL      INT64_C(1700000000000000000)
+#define RESPONSES 0u
+#define SERVICES  1u
+#define LAGS      2u
+
+/* ---- a fleet that invents its measurements ----------------------------------------------------
+ */
+
+struct cell { /* one client's one interval */
+    struct ls_hist *hists[3];
+    Ls__Requests warmup;
+    Ls__Requests measure;
+    uint64_t ok_in_window;
+    int64_t in_flight_ns;
+};
+
+struct fleet {
+    uint32_t clients;
+    bool open;
+    struct cell cells[CLIENTS_MAX][INTERVALS];
+    struct coord_merge_clock clocks[CLIENTS_MAX + 1];
+    struct ls_hist *all[3]; /* every sample, recorded into one histogram */
+    struct coord_merge *merge;
+    struct ls_rng rng;
+};
+
+static void cell_init(struct cell *cell)
+{
+    for (unsigned s = 0; s < 3; s++)
+        assert_int_equal(ls_hist_create(&cell->hists[s]), LS_OK);
+    ls__requests__init(&cell->warmup);
+    ls__requests__init(&cell->measure);
+}
+
+/* Log-uniform from 1 us to 10 s, so that all octaves get their share. */
+static int64_t random_latency(struct ls_rng *rng)
+{
+    return (int64_t)(1000 + ls_rng_below(rng, UINT64_C(1) << (10 + ls_rng_below(rng, 24))));
+}
+
+static void sample(struct fleet *fleet, struct cell *cell, bool measured)
+{
+    Ls__Requests *requests = measured ? &cell->measure : &cell->warmup;
+    int64_t values[3] = { random_latency(&fleet->rng), random_latency(&fleet->rng),
+                          random_latency(&fleet->rng) };
+
+    requests->scheduled++;
+    requests->sent++;
+    requests->ok++;
+    if (!measured)
+        return;
+    cell->ok_in_window++;
+    cell->in_flight_ns += values[0];
+    for (unsigned s = 0; s < 3; s++) {
+        ls_hist_record(cell->hists[s], values[s]);
+        ls_hist_record(fleet->all[s], values[s]);
+    }
+}
+
+static struct coord_merge *make_merge(const struct fleet *fleet, struct coord_store_trial *files)
+{
+    struct coord_merge_agent agents[CLIENTS_MAX + 1] = {
+        { "server", LS__ROLE__ROLE_SERVER },   { "client-1", LS__ROLE__ROLE_CLIENT },
+        { "client-2", LS__ROLE__ROLE_CLIENT }, { "client-3", LS__ROLE__ROLE_CLIENT },
+        { "client-4", LS__ROLE__ROLE_CLIENT }, { "client-5", LS__ROLE__ROLE_CLIENT },
+    };
+    struct coord_merge_options options = {
+        .agents = agents,
+        .agent_count = fleet->clients + 1,
+        .warmup_ns = WARMUP,
+        .measure_ns = MEASURE,
+        .drain_ns = 200 * MS,
+        .interval_ns = INTERVAL,
+        .offered_per_s = fleet->open ? 1000 : 0,
+        .files = files,
+    };
+    struct coord_merge *merge = NULL;
+
+    assert_int_equal(coord_merge_create(&options, &merge, NULL), LS_OK);
+    assert_int_equal(coord_merge_arm(merge, START, WALL, NULL), LS_OK);
+    return merge;
+}
+
+static void fleet_init(struct fleet *fleet, uint32_t clients, uint64_t seed, unsigned samples)
+{
+    *fleet = (struct fleet){ .clients = clients, .open = true };
+    ls_rng_init(&fleet->rng, seed, 1);
+    for (unsigned s = 0; s < 3; s++)
+        assert_int_equal(ls_hist_create(&fleet->all[s]), LS_OK);
+    for (uint32_t c = 0; c < clients; c++) {
+        fleet->clocks[c + 1].offset_ns = (int64_t)ls_rng_below(&fleet->rng, 1000000000) - 500000000;
+        fleet->clocks[c + 1].error_ns = 1000 * (c + 1);
+        for (unsigned i = 0; i < INTERVALS; i++)
+            cell_init(&fleet->cells[c][i]);
+    }
+    for (unsigned k = 0; k < samples; k++) {
+        uint32_t c = (uint32_t)ls_rng_below(&fleet->rng, clients);
+        unsigned i = (unsigned)ls_rng_below(&fleet->rng, INTERVALS);
+
+        sample(fleet, &fleet->cells[c][i], i >= 2); /* the first two are warm-up */
+    }
+}
+
+static void fleet_fini(struct fleet *fleet)
+{
+    coord_merge_destroy(fleet->merge);
+    for (unsigned s = 0; s < 3; s++) {
+        ls_hist_destroy(fleet->all[s]);
+        for (uint32_t c = 0; c < fleet->clients; c++) {
+            for (unsigned i = 0; i < INTERVALS; i++)
+                ls_hist_destroy(fleet->cells[c][i].hists[s]);
+        }
+    }
+}
+
+static ProtobufCBinaryData encode(const struct ls_hist *hist)
+{
+    ProtobufCBinaryData data = { 0 };
+
+    assert_int_equal(ls_hist_encode(hist, &data.data, &data.len), LS_OK);
+    return data;
+}
+
+static void add_cell(struct cell *dst, const struct cell *src)
+{
+    coord_requests_add(&dst->warmup, &src->warmup);
+    coord_requests_add(&dst->measure, &src->measure);
+    dst->ok_in_window += src->ok_in_window;
+    dst->in_flight_ns += src->in_flight_ns;
+    for (unsigned s = 0; s < 3; s++)
+        ls_hist_merge(dst->hists[s], src->hists[s]);
+}
+
+/* Intervals first .. first + merged of client c in one report. */
+static enum ls_err send_interval(struct fleet *fleet, uint32_t c, unsigned first, unsigned merged,
+                                 struct ls_diag *diag)
+{
+    Ls__IntervalReport report = LS__INTERVAL_REPORT__INIT;
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    struct cell sum = { 0 };
+    enum ls_err rc;
+
+    cell_init(&sum);
+    for (unsigned i = first; i <= first + merged; i++)
+        add_cell(&sum, &fleet->cells[c][i]);
+    report.index = first;
+    report.merged = merged;
+    report.start_ns = START + first * INTERVAL + fleet->clocks[c + 1].offset_ns;
+    report.length_ns = (merged + 1) * INTERVAL;
+    report.warmup = &sum.warmup;
+    report.measure = &sum.measure;
+    report.ok_in_window = sum.ok_in_window;
+    report.in_flight_ns = sum.in_flight_ns;
+    report.response_time = encode(sum.hists[RESPONSES]);
+    report.service_time = encode(sum.hists[SERVICES]);
+    report.send_lag = encode(sum.hists[LAGS]);
+    envelope.body_case = LS__ENVELOPE__BODY_INTERVAL;
+    envelope.interval = &report;
+    rc = coord_merge_report(fleet->merge, c + 1, &fleet->clocks[c + 1], &envelope, diag);
+    free(report.response_time.data);
+    free(report.service_time.data);
+    free(report.send_lag.data);
+    for (unsigned s = 0; s < 3; s++)
+        ls_hist_destroy(sum.hists[s]);
+    return rc;
+}
+
+static enum ls_err send_final(struct fleet *fleet, uint32_t c, int64_t late_ns, uint64_t lie)
+{
+    Ls__ClientReport report = LS__CLIENT_REPORT__INIT;
+    Ls__Connections connections = LS__CONNECTIONS__INIT;
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    struct cell sum = { 0 };
+    enum ls_err rc;
+
+    cell_init(&sum);
+    for (unsigned i = 0; i < INTERVALS; i++)
+        add_cell(&sum, &fleet->cells[c][i]);
+    sum.measure.ok += lie;
+    sum.measure.sent += lie;
+    sum.measure.scheduled += lie;
+    connections.asked = connections.opened = connections.peak = 10;
+    report.warmup = &sum.warmup;
+    report.measure = &sum.measure;
+    report.ok_in_window = sum.ok_in_window;
+    report.in_flight_ns = sum.in_flight_ns;
+    report.connections = &connections;
+    report.started_ns = START + late_ns + fleet->clocks[c + 1].offset_ns;
+    report.started_first_ns = report.started_ns - 10;
+    report.ended_ns = START + WARMUP + MEASURE + fleet->clocks[c + 1].offset_ns;
+    report.intervals = INTERVALS;
+    envelope.body_case = LS__ENVELOPE__BODY_CLIENT;
+    envelope.client = &report;
+    rc = coord_merge_report(fleet->merge, c + 1, &fleet->clocks[c + 1], &envelope, NULL);
+    for (unsigned s = 0; s < 3; s++)
+        ls_hist_destroy(sum.hists[s]);
+    return rc;
+}
+
+/* Each client in its order, the clients against each other at random: one may be far ahead. */
+static void deliver_all(struct fleet *fleet)
+{
+    unsigned next[CLIENTS_MAX] = { 0 };
+    uint32_t left = fleet->clients;
+
+    while (left > 0) {
+        uint32_t c = (uint32_t)ls_rng_below(&fleet->rng, fleet->clients);
+        unsigned merged;
+
+        if (next[c] > INTERVALS)
+            continue;
+        if (next[c] == INTERVALS) {
+            assert_int_equal(send_final(fleet, c, c * 1000, 0), LS_OK);
+            next[c]++;
+            left--;
+            continue;
+        }
+        merged = ls_rng_below(&fleet->rng, 4) == 0 ? (unsigned)ls_rng_below(&fleet->rng, 3) : 0;
+        merged = next[c] + merged < INTERVALS ? merged : INTERVALS - 1 - next[c];
+        assert_int_equal(send_interval(fleet, c, next[c], merged, NULL), LS_OK);
+        next[c] += merged + 1;
+    }
+}
+
+static Ls__Trial *finish(struct fleet *fleet, struct coord_books *books)
+{
+    Ls__Trial *trial = coord_message_new(&ls__trial__descriptor);
+
+    assert_non_null(trial);
+    assert_int_equal(coord_merge_finish(fleet->merge, trial, books, NULL), LS_OK);
+    return trial;
+}
+
+/* ---- properties -------------------------------------------------------------------------------
+ */
+
+static void the_merged_histogram_is_that_of_the_union_however_the_samples_are_split(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct fleet fleet;
+        struct coord_books books;
+        Ls__Trial *trial;
+        uint64_t count;
+
+        fleet_init(&fleet, 1 + (uint32_t)(seed % CLIENTS_MAX), seed, 3000);
+        fleet.merge = make_merge(&fleet, NULL);
+        deliver_all(&fleet);
+        trial = finish(&fleet, &books);
+
+        for (unsigned s = 0; s < 3; s++)
+            assert_true(ls_hist_equal(coord_merge_hist(fleet.merge, UINT32_MAX, s), fleet.all[s]));
+        count = ls_hist_count(fleet.all[RESPONSES]);
+        assert_int_equal(trial->requests->ok, count);
+        assert_int_equal(trial->requests->ok + trial->warmup->requests->ok, 3000);
+        assert_int_equal(trial->response_time->p99_ns,
+                         ls_hist_quantile(fleet.all[RESPONSES], 0.99));
+        assert_int_equal(trial->service_time->max_ns, ls_hist_max(fleet.all[SERVICES]));
+        assert_int_equal(trial->send_lag->min_ns, ls_hist_min(fleet.all[LAGS]));
+        assert_true(trial->throughput_per_s == (double)count * 1e9 / MEASURE);
+        assert_string_equal(books.unbalanced, "");
+        assert_string_equal(books.sums, "");
+        assert_string_equal(books.refused, "");
+        coord_message_free(trial);
+        fleet_fini(&fleet);
+    }
+}
+
+static void the_time_series_holds_every_measured_completion_once(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct fleet fleet;
+        struct coord_books books;
+        Ls__Trial *trial;
+        uint64_t completed = 0;
+        int64_t before = INT64_MIN;
+
+        fleet_init(&fleet, 3, seed, 2000);
+        fleet.merge = make_merge(&fleet, NULL);
+        deliver_all(&fleet);
+        trial = finish(&fleet, &books);
+        for (size_t i = 0; i < trial->n_intervals; i++) {
+            const Ls__Interval *interval = trial->intervals[i];
+
+            assert_true(interval->at_ns > before);
+            assert_true(interval->at_ns + interval->length_ns > 0);
+            before = interval->at_ns;
+            completed += interval->completed;
+        }
+        assert_int_equal(completed, trial->requests->ok);
+        coord_message_free(trial);
+        fleet_fini(&fleet);
+    }
+}
+
+/* ---- files ------------------------------------------------------------------------------------
+ */
+
+struct files {
+    char dir[256];
+    struct coord_store *store;
+    struct coord_store_trial *trial;
+};
+
+static void files_begin(struct files *files)
+{
+    char out[300];
+
+    assert_int_equal(ls_fs_private_dir("lockstep-test", files->dir, sizeof(files->dir), NULL),
+                     LS_OK);
+    (void)snprintf(out, sizeof(out), "%s/out", files->dir);
+    assert_int_equal(coord_store_create(out, &files->store, NULL), LS_OK);
+    assert_int_equal(
+        coord_store_trial_begin(files->store, 1, "nginx", "hello", 1, &files->trial, NULL), LS_OK);
+}
+
+static void files_end(struct files *files)
+{
+    coord_store_close(files->store);
+    assert_int_equal(ls_fs_remove_tree(files->dir, NULL), LS_OK);
+}
+
+/* The sum of all lines of one tag; no start goes back below 0 or beyond the trial. */
+static void add_log(const struct files *files, const char *name, const char *tag,
+                    struct ls_hist *sum)
+{
+    char path[400];
+    struct ls_hist *line = NULL;
+    int64_t start_ns, length_ns;
+    struct ls_diag diag;
+    enum ls_err rc;
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "%s/out/trials/001-nginx-hello-r1/%s", files->dir, name);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(ls_hist_create(&line), LS_OK);
+    while ((rc = ls_hist_log_read(file, tag, line, &start_ns, &length_ns, &diag)) == LS_OK) {
+        assert_true(start_ns >= 0 && start_ns < INTERVALS * INTERVAL);
+        assert_true(length_ns >= INTERVAL && length_ns <= 3 * INTERVAL);
+        ls_hist_merge(sum, line);
+    }
+    assert_int_equal(rc, LS_EAGAIN);
+    ls_hist_destroy(line);
+    (void)fclose(file);
+}
+
+static void assert_same_counters(const struct ls_hist *a, const struct ls_hist *b)
+{
+    assert_int_equal(ls_hist_count(a), ls_hist_count(b));
+    for (uint32_t i = 0; i < LS_HIST_LEN; i++)
+        assert_int_equal(ls_hist_count_at(a, i), ls_hist_count_at(b, i));
+}
+
+static void the_logs_of_the_clients_add_up_to_the_merged_log_bucket_by_bucket(void **state)
+{
+    static const char *const tags[] = { "response_time", "service_time", "send_lag" };
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct fleet fleet;
+        struct files files;
+        struct coord_books books;
+        Ls__Trial *trial;
+
+        files_begin(&files);
+        fleet_init(&fleet, 2, seed, 2000);
+        fleet.merge = make_merge(&fleet, files.trial);
+        deliver_all(&fleet);
+        trial = finish(&fleet, &books);
+        assert_int_equal(coord_store_trial_finish(files.trial, trial, NULL), LS_OK);
+        for (unsigned s = 0; s < 3; s++) {
+            struct ls_hist *merged = NULL, *clients = NULL;
+
+            assert_int_equal(ls_hist_create(&merged), LS_OK);
+            assert_int_equal(ls_hist_create(&clients), LS_OK);
+            add_log(&files, "merged.hlog", tags[s], merged);
+            add_log(&files, "client-1.hlog", tags[s], clients);
+            add_log(&files, "client-2.hlog", tags[s], clients);
+            assert_same_counters(merged, clients);
+            assert_same_counters(merged, fleet.all[s]);
+            ls_hist_destroy(merged);
+            ls_hist_destroy(clients);
+        }
+        coord_message_free(trial);
+        fleet_fini(&fleet);
+        files_end(&files);
+    }
+}
+
+/* ---- books and refusals -----------------------------------------------------------------------
+ */
+
+static void a_total_that_is_not_the_sum_of_its_intervals_is_noticed(void **state)
+{
+    struct fleet fleet;
+    struct coord_books books;
+    Ls__Trial *trial;
+
+    (void)state;
+    fleet_init(&fleet, 1, 7, 100);
+    fleet.merge = make_merge(&fleet, NULL);
+    for (unsigned i = 0; i < INTERVALS; i++)
+        assert_int_equal(send_interval(&fleet, 0, i, 0, NULL), LS_OK);
+    assert_int_equal(send_final(&fleet, 0, 0, 5), LS_OK);
+    trial = finish(&fleet, &books);
+    assert_non_null(strstr(books.sums, "client-1: measure scheduled"));
+    assert_string_equal(books.unbalanced, "");
+    coord_message_free(trial);
+    fleet_fini(&fleet);
+}
+
+static void books_that_do_not_balance_are_noticed(void **state)
+{
+    struct fleet fleet;
+    struct coord_books books;
+    Ls__Trial *trial;
+
+    (void)state;
+    fleet_init(&fleet, 1, 7, 100);
+    fleet.cells[0][4].measure.sent++; /* never ended */
+    fleet.cells[0][4].measure.scheduled++;
+    fleet.merge = make_merge(&fleet, NULL);
+    for (unsigned i = 0; i < INTERVALS; i++)
+        assert_int_equal(send_interval(&fleet, 0, i, 0, NULL), LS_OK);
+    assert_int_equal(send_final(&fleet, 0, 0, 0), LS_OK);
+    trial = finish(&fleet, &books);
+    assert_non_null(strstr(books.unbalanced, "client-1: measure: "));
+    assert_string_equal(books.sums, "");
+    coord_message_free(trial);
+    fleet_fini(&fleet);
+}
+
+static void a_missing_interval_shows_in_the_sums(void **state)
+{
+    struct fleet fleet;
+    struct coord_books books;
+    Ls__Trial *trial;
+
+    (void)state;
+    fleet_init(&fleet, 1, 7, 500);
+    fleet.merge = make_merge(&fleet, NULL);
+    for (unsigned i = 0; i < INTERVALS; i++) {
+        if (i != 5)
+            assert_int_equal(send_interval(&fleet, 0, i, 0, NULL), LS_OK);
+    }
+    assert_int_equal(send_final(&fleet, 0, 0, 0), LS_OK);
+    trial = finish(&fleet, &books);
+    assert_true(books.sums[0] != '\0');
+    coord_message_free(trial);
+    fleet_fini(&fleet);
+}
+
+static void what_makes_no_sense_is_refused_and_changes_nothing(void **state)
+{
+    struct fleet fleet;
+    struct coord_books books;
+    struct ls_diag diag;
+    Ls__Trial *trial;
+    Ls__IntervalReport bad = LS__INTERVAL_REPORT__INIT;
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    unsigned char garbage[] = { 9, 9, 9 };
+
+    (void)state;
+    fleet_init(&fleet, 1, 7, 500);
+    fleet.merge = make_merge(&fleet, NULL);
+    envelope.body_case = LS__ENVELOPE__BODY_INTERVAL;
+    envelope.interval = &bad;
+    assert_int_equal(send_interval(&fleet, 0, 0, 0, NULL), LS_OK);
+
+    assert_int_equal(send_interval(&fleet, 0, 0, 0, &diag), LS_EPROTO); /* twice */
+    assert_string_equal(diag.text, "client-1: an interval that was delivered before");
+    bad.index = 3;
+    bad.length_ns = 0;
+    assert_int_equal(coord_merge_report(fleet.merge, 1, &fleet.clocks[1], &envelope, &diag),
+                     LS_EPROTO);
+    bad.length_ns = INTERVAL;
+    bad.index = 1000000;
+    assert_int_equal(coord_merge_report(fleet.merge, 1, &fleet.clocks[1], &envelope, &diag),
+                     LS_EPROTO);
+    bad.index = 3;
+    bad.merged = UINT32_MAX;
+    assert_int_equal(coord_merge_report(fleet.merge, 1, &fleet.clocks[1], &envelope, &diag),
+                     LS_EPROTO);
+    bad.merged = 0;
+    bad.start_ns = INT64_MAX;
+    assert_int_equal(coord_merge_report(fleet.merge, 1, &fleet.clocks[1], &envelope, &diag),
+                     LS_EPROTO);
+    bad.start_ns = START;
+    bad.in_flight_ns = -1;
+    assert_int_equal(coord_merge_report(fleet.merge, 1, &fleet.clocks[1], &envelope, &diag),
+                     LS_EPROTO);
+    bad.in_flight_ns = 0;
+    bad.service_time = (ProtobufCBinaryData){ .data = garbage, .len = sizeof(garbage) };
+    assert_int_equal(coord_merge_report(fleet.merge, 1, &fleet.clocks[1], &envelope, &diag),
+                     LS_EPROTO);
+    assert_int_equal(coord_merge_report(fleet.merge, SERVER, &fleet.clocks[1], &envelope, &diag),
+                     LS_EPROTO);
+    assert_int_equal(coord_merge_report(fleet.merge, 99, &fleet.clocks[1], &envelope, &diag),
+                     LS_EINVAL);
+
+    for (unsigned i = 1; i < INTERVALS; i++)
+        assert_int_equal(send_interval(&fleet, 0, i, 0, NULL), LS_OK);
+    assert_int_equal(send_final(&fleet, 0, 0, 0), LS_OK);
+    assert_int_equal(send_final(&fleet, 0, 0, 0), LS_EPROTO);
+    trial = finish(&fleet, &books);
+    assert_true(ls_hist_equal(coord_merge_hist(fleet.merge, UINT32_MAX, 0), fleet.all[0]));
+    assert_string_equal(books.refused, "client-1: an interval that was delivered before");
+    assert_string_equal(books.sums, "");
+    coord_message_free(trial);
+    fleet_fini(&fleet);
+}
+
+/* ---- skew, lost agents, progress --------------------------------------------------------------
+ */
+
+static void start_skew_is_measured_between_clients_and_bounded_by_both_clocks(void **state)
+{
+    struct fleet fleet;
+    struct coord_books books;
+    Ls__Trial *trial;
+
+    (void)state;
+    fleet_init(&fleet, 3, 11, 300);
+    fleet.clocks[1].error_ns = 5000;
+    fleet.clocks[2].error_ns = 100;
+    fleet.clocks[3].error_ns = 20;
+    fleet.merge = make_merge(&fleet, NULL);
+    for (uint32_t c = 0; c < 3; c++) {
+        for (unsigned i = 0; i < INTERVALS; i++)
+            assert_int_equal(send_interval(&fleet, c, i, 0, NULL), LS_OK);
+    }
+    assert_int_equal(send_final(&fleet, 0, 100, 0), LS_OK); /* 90 .. 100 +- 5000 */
+    assert_int_equal(send_final(&fleet, 1, 400, 0), LS_OK); /* 390 .. 400 +- 100 */
+    assert_int_equal(send_final(&fleet, 2, 900, 0), LS_OK); /* 890 .. 900 +- 20 */
+    trial = finish(&fleet, &books);
+    assert_int_equal(trial->window->start_skew_ns, 900 - 90);
+    /* Worst: the first client 5000 early, the third 20 late: 900 + 20 - (90 - 5000) = 5830. */
+    assert_int_equal(trial->window->start_skew_error_ns, 5830 - 810);
+    assert_int_equal(trial->clients[1]->start_offset_ns, 400);
+    assert_int_equal(trial->window->duration_ns, MEASURE);
+    assert_int_equal(trial->window->start_ns, START + WARMUP);
+    coord_message_free(trial);
+    fleet_fini(&fleet);
+}
+
+static void a_lost_client_is_marked_and_the_others_go_on(void **state)
+{
+    struct fleet fleet;
+    struct coord_books books;
+    struct coord_merge_progress progress;
+    Ls__Trial *trial;
+
+    (void)state;
+    fleet_init(&fleet, 2, 13, 2000);
+    fleet.merge = make_merge(&fleet, NULL);
+    assert_false(coord_merge_latest(fleet.merge, &progress));
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(send_interval(&fleet, 0, i, 0, NULL), LS_OK);
+        assert_int_equal(send_interval(&fleet, 1, i, 0, NULL), LS_OK);
+    }
+    assert_true(coord_merge_latest(fleet.merge, &progress));
+    assert_int_equal(progress.at_ns, 3 * INTERVAL - WARMUP);
+    assert_int_equal(progress.completed,
+                     fleet.cells[0][3].measure.ok + fleet.cells[1][3].measure.ok);
+    for (unsigned i = 4; i < INTERVALS; i++)
+        assert_int_equal(send_interval(&fleet, 0, i, 0, NULL), LS_OK);
+    assert_true(coord_merge_latest(fleet.merge, &progress));
+    assert_true(progress.at_ns < 6 * INTERVAL); /* the window cannot hold more than eight */
+    assert_int_equal(coord_merge_lost(fleet.merge, 2, NULL), LS_OK);
+    assert_true(coord_merge_latest(fleet.merge, &progress));
+    assert_int_equal(progress.at_ns, (INTERVALS - 1) * INTERVAL - WARMUP);
+    assert_int_equal(send_final(&fleet, 0, 0, 0), LS_OK);
+    assert_true(coord_merge_has_client_report(fleet.merge, 1));
+    assert_false(coord_merge_has_client_report(fleet.merge, 2));
+    trial = finish(&fleet, &books);
+    assert_false(trial->clients[0]->lost);
+    assert_true(trial->clients[1]->lost);
+    assert_string_equal(books.sums, "");
+    coord_message_free(trial);
+    fleet_fini(&fleet);
+}
+
+/* ---- server -----------------------------------------------------------------------------------
+ */
+
+static void send_sample(struct fleet *fleet, int64_t at_ns, uint32_t edge, int64_t cpu_ns,
+                        int64_t busy_ns)
+{
+    Ls__SampleReport report = LS__SAMPLE_REPORT__INIT;
+    Ls__Sample usage = LS__SAMPLE__INIT;
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+
+    usage.cpu_ns = cpu_ns;
+    usage.rss_bytes = 1000;
+    usage.processes = 2;
+    report.at_ns = at_ns + fleet->clocks[SERVER].offset_ns;
+    report.edge = edge;
+    report.usage = &usage;
+    report.rss_peak_bytes = 2000 + (uint64_t)edge;
+    report.listen_overflows = 5 + edge;
+    report.cpus_busy_ns = busy_ns;
+    report.cpus_steal_ns = edge == 2 ? 80 * MS : 0;
+    envelope.body_case = LS__ENVELOPE__BODY_SAMPLE;
+    envelope.sample = &report;
+    assert_int_equal(
+        coord_merge_report(fleet->merge, SERVER, &fleet->clocks[SERVER], &envelope, NULL), LS_OK);
+}
+
+static void server_cpu_per_request_comes_from_the_two_edges(void **state)
+{
+    struct fleet fleet;
+    struct coord_books books;
+    Ls__ServerReport down = LS__SERVER_REPORT__INIT;
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    Ls__Trial *trial;
+    int64_t begin = START + WARMUP, end = START + WARMUP + MEASURE;
+    char exit_text[] = "signal TERM";
+
+    (void)state;
+    fleet_init(&fleet, 1, 17, 1000);
+    fleet.clocks[SERVER].offset_ns = -12345678;
+    fleet.merge = make_merge(&fleet, NULL);
+    send_sample(&fleet, begin + 100, 1, 50 * MS, 60 * MS);
+    send_sample(&fleet, begin + MEASURE / 2, 0, 200 * MS, 300 * MS);
+    send_sample(&fleet, end + 300, 2, 450 * MS, 540 * MS);
+    for (unsigned i = 0; i < INTERVALS; i++)
+        assert_int_equal(send_interval(&fleet, 0, i, 0, NULL), LS_OK);
+    assert_int_equal(send_final(&fleet, 0, 0, 0), LS_OK);
+    down.exit = exit_text;
+    down.stopped_by_us = true;
+    envelope.body_case = LS__ENVELOPE__BODY_SERVER;
+    envelope.server = &down;
+    assert_int_equal(
+        coord_merge_report(fleet.merge, SERVER, &fleet.clocks[SERVER], &envelope, NULL), LS_OK);
+    assert_true(coord_merge_has_server_report(fleet.merge, SERVER));
+    trial = finish(&fleet, &books);
+    assert_non_null(trial->server);
+    assert_int_equal(trial->server->cpu_ns, 400 * MS);
+    assert_true(trial->server->cpu_ns_per_request ==
+                (double)(400 * MS) / (double)trial->requests->ok);
+    assert_true(trial->server->cpu_cores_used > 0.4999 && trial->server->cpu_cores_used < 0.5);
+    assert_true(trial->server->foreign_cpu_cores > 0.0999 &&
+                trial->server->foreign_cpu_cores < 0.1);
+    assert_true(trial->server->steal_cores > 0.0999 && trial->server->steal_cores < 0.1001);
+    assert_int_equal(trial->server->window_error_ns, 300);
+    assert_int_equal(trial->server->rss_peak_bytes, 2002);
+    assert_int_equal(trial->server->listen_overflows, 1);
+    assert_int_equal(trial->server->n_samples, 3);
+    assert_int_equal(trial->server->samples[1]->at_ns, MEASURE / 2);
+    assert_string_equal(trial->server->exit, "signal TERM");
+    coord_message_free(trial);
+    fleet_fini(&fleet);
+}
+
+static void a_closed_loop_publishes_no_response_time(void **state)
+{
+    struct fleet fleet;
+    struct coord_books books;
+    Ls__Trial *trial;
+
+    (void)state;
+    fleet_init(&fleet, 1, 19, 100);
+    fleet.open = false;
+    fleet.merge = make_merge(&fleet, NULL);
+    deliver_all(&fleet);
+    trial = finish(&fleet, &books);
+    assert_null(trial->response_time);
+    assert_non_null(trial->service_time);
+    assert_null(trial->clients[0]->response_time);
+    coord_message_free(trial);
+    fleet_fini(&fleet);
+}
+
+/* ---- memory -----------------------------------------------------------------------------------
+ */
+
+static void run_short_of_memory(void *ctx)
+{
+    struct fleet *fleet = ctx;
+    struct coord_merge_agent agents[] = { { "client-1", LS__ROLE__ROLE_CLIENT } };
+    struct coord_merge_options options = {
+        .agents = agents,
+        .agent_count = 1,
+        .measure_ns = MEASURE,
+        .interval_ns = INTERVAL,
+        .warmup_ns = WARMUP,
+    };
+    struct coord_merge_clock clock = { 0 };
+    struct coord_merge *merge = NULL;
+    struct coord_books books;
+    Ls__IntervalReport interval = LS__INTERVAL_REPORT__INIT;
+    Ls__ClientReport final = LS__CLIENT_REPORT__INIT;
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    Ls__Trial *trial = NULL;
+    enum ls_err rc = coord_merge_create(&options, &merge, NULL);
+
+    (void)fleet;
+    if (rc == LS_OK)
+        rc = coord_merge_arm(merge, START, WALL, NULL);
+    interval.length_ns = INTERVAL;
+    interval.index = 3;
+    envelope.body_case = LS__ENVELOPE__BODY_INTERVAL;
+    envelope.interval = &interval;
+    if (rc == LS_OK)
+        rc = coord_merge_report(merge, 0, &clock, &envelope, NULL);
+    envelope.body_case = LS__ENVELOPE__BODY_CLIENT;
+    envelope.client = &final;
+    if (rc == LS_OK)
+        rc = coord_merge_report(merge, 0, &clock, &envelope, NULL);
+    if (rc == LS_OK) {
+        trial = coord_message_new(&ls__trial__descriptor);
+        rc = trial == NULL ? LS_ENOMEM : coord_merge_finish(merge, trial, &books, NULL);
+    }
+    assert_int_equal(rc, failmalloc_hit() ? LS_ENOMEM : LS_OK);
+    coord_message_free(trial);
+    coord_merge_destroy(merge);
+}
+
+static void every_failed_allocation_is_reported_and_nothing_leaks(void **state)
+{
+    (void)state;
+    assert_true(failmalloc_each(run_short_of_memory, NULL) > 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_merged_histogram_is_that_of_the_union_however_the_samples_are_split),
+        cmocka_unit_test(the_time_series_holds_every_measured_completion_once),
+        cmocka_unit_test(the_logs_of_the_clients_add_up_to_the_merged_log_bucket_by_bucket),
+        cmocka_unit_test(a_total_that_is_not_the_sum_of_its_intervals_is_noticed),
+        cmocka_unit_test(books_that_do_not_balance_are_noticed),
+        cmocka_unit_test(a_missing_interval_shows_in_the_sums),
+        cmocka_unit_test(what_makes_no_sense_is_refused_and_changes_nothing),
+        cmocka_unit_test(start_skew_is_measured_between_clients_and_bounded_by_both_clocks),
+        cmocka_unit_test(a_lost_client_is_marked_and_the_others_go_on),
+        cmocka_unit_test(server_cpu_per_request_comes_from_the_two_edges),
+        cmocka_unit_test(a_closed_loop_publishes_no_response_time),
+        cmocka_unit_test(every_failed_allocation_is_reported_and_nothing_leaks),
+    };
+    return cmocka_run_group_tests_name("coordinator.merge", tests, NULL, NULL);
+}
