@@ -48,7 +48,7 @@ static void close_with(struct writer *w, const char *bracket, bool empty)
     ls_buf_adds(&w->buf, bracket);
 }
 
-static void write_escaped(struct writer *w, unsigned char c)
+static void write_escaped(struct writer *w, unsigned c)
 {
     switch (c) {
     case '"':
@@ -71,19 +71,20 @@ static void write_escaped(struct writer *w, unsigned char c)
     }
 }
 
-/* How many bytes of text need no escape. */
-static size_t plain_len(const unsigned char *text, size_t left)
+/* The character's number if it has to be escaped, 0 if not: what JSON wants, and what YAML does not
+ * read raw, so that our JSON is YAML as well. All of them have at most three bytes. */
+static unsigned to_escape(const unsigned char *c, size_t len)
 {
-    size_t i = 0;
+    unsigned value = len == 1   ? c[0]
+                     : len == 2 ? (c[0] & 0x1fu) << 6 | (c[1] & 0x3fu)
+                     : len == 3 ? (c[0] & 0x0fu) << 12 | (c[1] & 0x3fu) << 6 | (c[2] & 0x3fu)
+                                : 0;
+    bool control = value < 0x20 || (value >= 0x7f && value < 0xa0);
 
-    while (i < left && text[i] >= 0x20 && text[i] != '"' && text[i] != '\\') {
-        size_t len = ls_utf8_char_len(text + i, left - i);
-
-        if (len == 0)
-            break;
-        i += len;
-    }
-    return i;
+    return control || value == '"' || value == '\\' || value == 0x2028 || value == 0x2029 ||
+                   value == 0xfeff || value >= 0xfffe
+               ? value
+               : 0;
 }
 
 /* What is not UTF-8 becomes U+FFFD byte by byte: a target's output may be anything, the document
@@ -95,19 +96,27 @@ static void write_string(struct writer *w, const char *string)
 
     ls_buf_adds(&w->buf, "\"");
     while (left > 0) {
-        size_t plain = plain_len(at, left);
+        size_t plain = 0;
+        size_t len = 0;
 
+        while (plain < left) {
+            len = ls_utf8_char_len(at + plain, left - plain);
+            if (len == 0 || to_escape(at + plain, len) != 0)
+                break;
+            plain += len;
+        }
         ls_buf_add(&w->buf, at, plain);
         at += plain;
         left -= plain;
         if (left == 0)
             break;
-        if (*at < 0x80)
-            write_escaped(w, *at);
-        else
+        if (len == 0)
             ls_buf_adds(&w->buf, "\xef\xbf\xbd");
-        at++;
-        left--;
+        else
+            write_escaped(w, to_escape(at, len));
+        len += len == 0;
+        at += len;
+        left -= len;
     }
     ls_buf_adds(&w->buf, "\"");
 }

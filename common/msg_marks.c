@@ -214,6 +214,14 @@ bool ls_marks_incomplete(const struct ls_marks *marks, const ProtobufCMessage *m
     return e != NULL && e->incomplete;
 }
 
+bool ls_marks_broken(const struct ls_marks *marks, const ProtobufCMessage *message,
+                     const ProtobufCFieldDescriptor *field)
+{
+    const struct entry *e = find(marks, message, field, -1);
+
+    return e != NULL && e->mark.broken;
+}
+
 /* ---- messages that were not read --------------------------------------------------------------
  */
 
@@ -329,7 +337,6 @@ void ls_issues_add_at(struct ls_issues *issues, const struct ls_marks *marks,
 {
     const struct entry *of_message = find(marks, message, NULL, -1);
     const struct entry *e = of_message;
-    const struct entry *whole;
     struct ls_msg_path path = { .len = 0 };
     char text[sizeof(((struct ls_diag *)NULL)->text)];
     va_list ap;
@@ -346,8 +353,7 @@ void ls_issues_add_at(struct ls_issues *issues, const struct ls_marks *marks,
             return; /* what seems to be missing may be what could not be read */
         if (of_field != NULL)
             e = of_field;
-        whole = find(marks, message, f, -1);
-        if (whole != NULL && whole->mark.broken)
+        if (ls_marks_broken(marks, message, f))
             return;
         if (!is_entry_of_map(of_message)) {
             ls_msg_path_field(&path, field);

@@ -42,6 +42,10 @@ enum ls_err ls_marks_put(struct ls_marks *marks, const ProtobufCMessage *message
 void ls_marks_set_incomplete(struct ls_marks *marks, const ProtobufCMessage *message);
 bool ls_marks_incomplete(const struct ls_marks *marks, const ProtobufCMessage *message);
 
+/* Was the field given, but not readable? */
+bool ls_marks_broken(const struct ls_marks *marks, const ProtobufCMessage *message,
+                     const ProtobufCFieldDescriptor *field);
+
 /* Marks element index (-1: all) of a field and everything below it as coming from origin: for what
  * was not read from the file. message is marked already. */
 enum ls_err ls_marks_put_tree(struct ls_marks *marks, const ProtobufCMessage *message,

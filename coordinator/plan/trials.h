@@ -65,4 +65,10 @@ struct coord_budget {
 void coord_trials_budget(const Ls__Plan *plan, const struct coord_trials *trials,
                          struct coord_budget *out_budget);
 
+/* What `lockstep check` prints: the trials in order, the time they take, what they need.
+ * files_limit is how many descriptors a process may open here (0: unknown). The caller frees; NULL:
+ * out of memory. */
+char *coord_check_render(const Ls__Plan *plan, const struct coord_trials *trials,
+                         uint64_t files_limit) LS_NODISCARD;
+
 #endif

@@ -1,0 +1,52 @@
+/* coordinator/plan/plan_check_parts.h - the parts of plan_check.h; nobody else includes it. */
+#ifndef LS_COORDINATOR_PLAN_PLAN_CHECK_PARTS_H
+#define LS_COORDINATOR_PLAN_PLAN_CHECK_PARTS_H
+
+#include "coordinator/plan/plan_check.h"
+
+/* The first problem with a value is enough, but every value is looked at. Parts of the plan that
+ * could not be read are absent, so nothing below may rely on anything being there. */
+struct coord_check {
+    const Ls__Plan *plan;
+    const struct ls_marks *marks;
+    const char *base_dir;
+    struct ls_issues *issues;
+    uint32_t clients;    /* as given or by default; at least 1 */
+    uint64_t file_bytes; /* of all targets so far */
+};
+
+/* An issue at message's field, or its element index (-1: the field itself). */
+void coord_check_say(struct coord_check *c, const ProtobufCMessage *message, const char *field,
+                     int index, const char *fmt, ...) LS_PRINTF(5, 6);
+
+/* min and max are allowed. duration NULL: not given, fine. */
+void coord_check_duration(struct coord_check *c, const ProtobufCMessage *message, const char *field,
+                          const Ls__Duration *duration, int64_t min_ns, int64_t max_ns);
+void coord_check_range(struct coord_check *c, const ProtobufCMessage *message, const char *field,
+                       uint64_t value, uint64_t min, uint64_t max);
+/* A target's or a workload's name, or the plan's. */
+void coord_check_name(struct coord_check *c, const ProtobufCMessage *message, const char *name,
+                      const char *whose);
+/* Not more than COORD_PLAN_ITEMS_MAX of them? Says so otherwise. */
+bool coord_check_few(struct coord_check *c, const ProtobufCMessage *message, const char *field,
+                     size_t count);
+
+void coord_check_target(struct coord_check *c, const Ls__Target *target);
+void coord_check_workload(struct coord_check *c, const Ls__Workload *workload);
+void coord_check_request(struct coord_check *c, const Ls__Request *request);
+
+/* Fills in what was left out of a plan without issues. LS_ENOMEM. */
+enum ls_err coord_plan_complete(Ls__Plan *plan) LS_NODISCARD;
+
+/* ---- defaults that the schema cannot carry ----------------------------------------------------
+ */
+
+#define COORD_DEFAULT_WARMUP_NS        INT64_C(3000000000)
+#define COORD_DEFAULT_MEASURE_NS       INT64_C(10000000000)
+#define COORD_DEFAULT_TIMEOUT_NS       INT64_C(5000000000)
+#define COORD_DEFAULT_INTERVAL_NS      INT64_C(1000000000) /* or all of measure, if that is less */
+#define COORD_DEFAULT_READY_TIMEOUT_NS INT64_C(10000000000)
+#define COORD_DEFAULT_STOP_GRACE_NS    INT64_C(6000000000)
+#define COORD_DEFAULT_START_SKEW_NS    INT64_C(5000000)
+
+#endif

@@ -1,0 +1,197 @@
+#include "coordinator/plan/plan_check_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/msg_model.h"
+#include "coordinator/plan/trials.h"
+
+/* The message, or a new one in its place. */
+static void *or_new(void *message, const ProtobufCMessageDescriptor *type)
+{
+    return message != NULL ? message : ls_msg_new(type);
+}
+
+/* Each helper returns false when memory is out; what was done until then is owned by the plan. */
+
+static bool fill_duration(Ls__Duration **duration, int64_t ns)
+{
+    if (*duration != NULL)
+        return true;
+    *duration = or_new(NULL, &ls__duration__descriptor);
+    if (*duration == NULL)
+        return false;
+    (*duration)->ns = ns;
+    return true;
+}
+
+/* Makes a default text the message's own, so that it is sent and written like one that was given.
+ */
+static bool fill_text(char **text, const char *default_text)
+{
+    char *copy;
+
+    if (*text != NULL && *text != default_text)
+        return true;
+    copy = strdup(default_text);
+    if (copy == NULL)
+        return false;
+    *text = copy;
+    return true;
+}
+
+static bool complete_request(Ls__Request *request)
+{
+    return fill_text(&request->method, ls__request__method__default_value) &&
+           fill_text(&request->path, ls__request__path__default_value);
+}
+
+static bool complete_load(Ls__Workload *w)
+{
+    w->load = or_new(w->load, &ls__load__descriptor);
+    if (w->load == NULL)
+        return false;
+    if (w->load->law_case == LS__LOAD__LAW__NOT_SET) {
+        Ls__Closed *closed = or_new(NULL, &ls__closed__descriptor);
+
+        if (closed == NULL)
+            return false;
+        w->load->closed = closed;
+        w->load->law_case = LS__LOAD__LAW_CLOSED;
+    }
+    if (w->load->law_case == LS__LOAD__LAW_CONSTANT)
+        w->load->constant->has_queue = 1;
+    return true;
+}
+
+static bool complete_workload(Ls__Workload *w)
+{
+    int64_t interval_ns = COORD_DEFAULT_INTERVAL_NS;
+
+    if (!fill_duration(&w->warmup, COORD_DEFAULT_WARMUP_NS) ||
+        !fill_duration(&w->measure, COORD_DEFAULT_MEASURE_NS) ||
+        !fill_duration(&w->timeout, COORD_DEFAULT_TIMEOUT_NS))
+        return false;
+    if (w->measure->ns < interval_ns)
+        interval_ns = w->measure->ns;
+    if (!fill_duration(&w->interval, interval_ns) || !complete_load(w))
+        return false;
+    w->has_connections = 1;
+    w->http->has_pipeline = 1;
+    for (size_t i = 0; i < w->http->n_requests; i++) {
+        if (!complete_request(w->http->requests[i]))
+            return false;
+    }
+    return true;
+}
+
+static Ls__Request *copy_request(const Ls__Request *request)
+{
+    size_t len = ls__request__get_packed_size(request);
+    uint8_t *bytes = malloc(len == 0 ? 1 : len);
+    Ls__Request *copy = NULL;
+
+    if (bytes == NULL)
+        return NULL;
+    if (ls__request__pack(request, bytes) == len)
+        copy = ls__request__unpack(NULL, len, bytes);
+    free(bytes);
+    return copy;
+}
+
+/* The first request of the first workload that applies; none, if none does. */
+static bool fill_ready_request(const Ls__Plan *plan, Ls__Target *target)
+{
+    if (target->ready->request != NULL)
+        return complete_request(target->ready->request);
+    for (size_t i = 0; i < plan->n_workloads; i++) {
+        const Ls__Workload *w = plan->workloads[i];
+
+        if (!coord_workload_has_target(w, target->name))
+            continue;
+        target->ready->request = copy_request(w->http->requests[0]);
+        return target->ready->request != NULL;
+    }
+    return true;
+}
+
+/* "sigterm" becomes "TERM". */
+static void normalise_signal(char *name)
+{
+    size_t skip = strncasecmp(name, "SIG", 3) == 0 ? 3 : 0;
+    size_t len = strlen(name + skip);
+
+    (void)memmove(name, name + skip, len + 1);
+    for (char *c = name; *c != '\0'; c++) {
+        if (*c >= 'a' && *c <= 'z')
+            *c = (char)(*c - 'a' + 'A');
+    }
+}
+
+static bool complete_target(const Ls__Plan *plan, Ls__Target *target)
+{
+    target->ready = or_new(target->ready, &ls__ready__descriptor);
+    if (target->ready == NULL)
+        return false;
+    target->stop = or_new(target->stop, &ls__stop__descriptor);
+    if (target->stop == NULL)
+        return false;
+    if (!fill_text(&target->host, ls__target__host__default_value) ||
+        !fill_duration(&target->ready->timeout, COORD_DEFAULT_READY_TIMEOUT_NS) ||
+        !fill_text(&target->stop->signal, ls__stop__signal__default_value) ||
+        !fill_duration(&target->stop->grace, COORD_DEFAULT_STOP_GRACE_NS))
+        return false;
+    normalise_signal(target->stop->signal);
+    target->has_external = 1;
+    return fill_ready_request(plan, target);
+}
+
+static bool complete_fleet(Ls__Plan *plan)
+{
+    bool needs_server = false;
+    Ls__Fleet *fleet;
+
+    plan->fleet = or_new(plan->fleet, &ls__fleet__descriptor);
+    if (plan->fleet == NULL)
+        return false;
+    fleet = plan->fleet;
+    fleet->cpus = or_new(fleet->cpus, &ls__fleet_cpus__descriptor);
+    if (fleet->cpus == NULL)
+        return false;
+    for (size_t i = 0; i < plan->n_targets; i++)
+        needs_server |= !plan->targets[i]->external;
+    fleet->has_clients = 1;
+    fleet->has_servers = 1;
+    fleet->servers = needs_server ? 1 : 0;
+    fleet->has_on_agent_loss = 1;
+    fleet->cpus->has_allow_overlap = 1;
+    return fill_text(&fleet->cpus->server, ls__fleet_cpus__server__default_value) &&
+           fill_text(&fleet->cpus->client, ls__fleet_cpus__client__default_value) &&
+           fill_duration(&fleet->max_start_skew, COORD_DEFAULT_START_SKEW_NS);
+}
+
+static bool complete_plan(Ls__Plan *plan)
+{
+    if (!complete_fleet(plan))
+        return false;
+    plan->schedule = or_new(plan->schedule, &ls__schedule__descriptor);
+    if (plan->schedule == NULL)
+        return false;
+    plan->schedule->has_repetitions = 1;
+    plan->schedule->has_order = 1;
+    for (size_t i = 0; i < plan->n_workloads; i++) {
+        if (!complete_workload(plan->workloads[i]))
+            return false;
+    }
+    for (size_t i = 0; i < plan->n_targets; i++) {
+        if (!complete_target(plan, plan->targets[i]))
+            return false;
+    }
+    return true;
+}
+
+enum ls_err coord_plan_complete(Ls__Plan *plan)
+{
+    return complete_plan(plan) ? LS_OK : LS_ENOMEM;
+}
