@@ -301,7 +301,8 @@ static void check_workloads(struct coord_check *c)
     const ProtobufCMessage *messages[COORD_PLAN_ITEMS_MAX];
 
     if (plan->n_workloads == 0)
-        coord_check_say(c, &plan->base, "workloads", -1, "at least one is needed, for there is no load to make");
+        coord_check_say(c, &plan->base, "workloads", -1,
+                        "at least one is needed, for there is no load to make");
     if (!coord_check_few(c, &plan->base, "workloads", plan->n_workloads))
         return;
     for (size_t i = 0; i < plan->n_workloads; i++) {

@@ -1,6 +1,7 @@
 #include "tests/support/test.h"
 
 #include <dirent.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
