@@ -1,5 +1,6 @@
-# tests/lint/strip.awk - a C file without its comments and without the text of its strings, each
+# tests/lint/strip.awk - C files without their comments and without the text of their strings, each
 # line with "FILE:LINE:" before it.
+FNR == 1 { in_comment = 0 }
 {
     out = ""
     for (i = 1; i <= length($0); i++) {
@@ -29,5 +30,5 @@
         }
     }
     quote = ""
-    printf "%s:%d:%s\n", file, NR, out
+    printf "%s:%d:%s\n", FILENAME, FNR, out
 }

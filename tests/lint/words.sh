@@ -16,11 +16,10 @@ hits() {
     tr '\n' '\0' | xargs -0 -r grep -nIE "$@" /dev/null | sed "s|\$|    [$what]|" || :
 }
 
-# Comments and strings do not call anything.
+# calls PATTERN WHAT: the same for code alone; comments and strings do not call anything.
 calls() {
-    while IFS= read -r file; do
-        awk -v file="$file" -f "$here/strip.awk" "$file" | grep -E "$1" | sed "s|\$|    [$2]|" || :
-    done
+    tr '\n' '\0' | xargs -0 -r awk -f "$here/strip.awk" /dev/null | grep -E "$1" |
+        sed "s|\$|    [$2]|" || :
 }
 
 {
