@@ -280,6 +280,29 @@ static void tear_down(struct control *c)
         (void)close(c->timer_fd);
 }
 
+/* A coordinator that was killed cannot tidy up. Its private folder is empty once the last of its
+ * agents has removed what is its own and the socket, and only then can it be removed. */
+static void tidy_after(const char *url, const char *work_dir)
+{
+    static const char scheme[] = "ipc://";
+    char folder[256];
+    char log[512];
+    char *slash;
+    struct ls_diag diag;
+
+    if (strncmp(url, scheme, strlen(scheme)) != 0)
+        return;
+    (void)snprintf(folder, sizeof(folder), "%s", url + strlen(scheme));
+    (void)unlink(folder);
+    slash = strrchr(folder, '/');
+    if (slash == NULL || slash == folder || ls_fs_remove_tree(work_dir, &diag) != LS_OK)
+        return;
+    *slash = '\0';
+    (void)snprintf(log, sizeof(log), "%s.log", work_dir); /* our own stderr */
+    (void)unlink(log);
+    (void)rmdir(folder);
+}
+
 int agent_control_run(const struct agent_control_options *options)
 {
     struct control c = { .options = options, .timer_fd = -1 };
@@ -305,6 +328,8 @@ int agent_control_run(const struct agent_control_options *options)
         c.status = AGENT_EXIT_FAULT;
     }
     tear_down(&c);
+    if (options->once && c.lease_over && options->work_dir != NULL)
+        tidy_after(options->url, options->work_dir);
     if (own_dir[0] != '\0' && ls_fs_remove_tree(own_dir, &diag) != LS_OK)
         ls_log(LS_LOG_WARN, "agent.folder_left", "%s", diag.text);
     return c.status;
