@@ -165,7 +165,7 @@ static enum ls_err begin(const Ls__Prepare *prepare, struct agent_build **out_bu
 enum ls_err agent_build_ready(const Ls__Prepare *prepare, struct agent_build **out_build,
                               struct ls_diag *diag)
 {
-    struct agent_build *build;
+    struct agent_build *build = NULL;
     enum ls_err rc = begin(prepare, &build, diag);
 
     if (rc != LS_OK)
@@ -239,7 +239,7 @@ static enum ls_err set_load(struct agent_build *build, const Ls__Prepare *prepar
 enum ls_err agent_build_workload(const Ls__Prepare *prepare, struct agent_build **out_build,
                                  struct ls_diag *diag)
 {
-    struct agent_build *build;
+    struct agent_build *build = NULL;
     enum ls_err rc = begin(prepare, &build, diag);
 
     if (rc != LS_OK)

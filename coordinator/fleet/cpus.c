@@ -109,14 +109,21 @@ static enum ls_err by_lists(const Ls__FleetCpus *wish, const struct ls_cpuset *a
     return LS_OK;
 }
 
+bool coord_cpus_is_shared(const struct coord_cpus *cpus, uint32_t agent)
+{
+    for (uint32_t i = 0; i < cpus->servers + cpus->clients; i++) {
+        if (i != agent && ls_cpuset_intersects(&cpus->agents[i], &cpus->agents[agent]))
+            return true;
+    }
+    return false;
+}
+
 static void find_shared(struct coord_cpus *cpus, const struct ls_cpuset *allowed)
 {
     uint32_t n = cpus->servers + cpus->clients;
 
-    for (uint32_t i = 0; i < n; i++) {
-        for (uint32_t k = i + 1; k < n; k++)
-            cpus->shared |= ls_cpuset_intersects(&cpus->agents[i], &cpus->agents[k]);
-    }
+    for (uint32_t i = 0; i < n; i++)
+        cpus->shared |= coord_cpus_is_shared(cpus, i);
     if (cpus->shared)
         (void)snprintf(cpus->why, sizeof(cpus->why), "%u usable CPUs for %u agents",
                        ls_cpuset_count(allowed), n);

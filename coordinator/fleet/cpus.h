@@ -23,6 +23,8 @@ struct coord_cpus {
 enum ls_err coord_cpus_assign(const Ls__FleetCpus *wish, const struct ls_cpuset *allowed,
                               uint32_t servers, uint32_t clients, struct coord_cpus *out,
                               struct ls_diag *diag) LS_NODISCARD;
+/* Has this agent a CPU in common with another one? */
+bool coord_cpus_is_shared(const struct coord_cpus *cpus, uint32_t agent);
 void coord_cpus_fini(struct coord_cpus *cpus);
 
 #endif

@@ -300,7 +300,7 @@ static enum ls_err make_fleet(struct run *r, struct ls_diag *diag)
         struct coord_agent *a = coord_fleet_agent(r->fleet, i);
 
         a->cpus = r->cpus.agents[i];
-        a->cpus_shared = r->cpus.shared;
+        a->cpus_shared = coord_cpus_is_shared(&r->cpus, i);
     }
     keep_off(r, &allowed);
     return gather(r, diag);
