@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/buf.h"
-#include "common/fs.h"
 #include "common/hist_codec.h"
 #include "common/hist_log.h"
 #include "common/rng.h"
@@ -15,6 +14,7 @@
 #include "coordinator/result/store.h"
 #include "coordinator/run/merge.h"
 #include "tests/support/failmalloc.h"
+#include "tests/support/tmpdir.h"
 
 enum { CLIENTS_MAX = 5, INTERVALS = 12, SERVER = 0, START = 1000000 };
 
@@ -322,7 +322,7 @@ static void the_time_series_holds_every_measured_completion_once(void **state)
  */
 
 struct files {
-    char dir[256];
+    struct tmpdir tmp;
     struct coord_store *store;
     struct coord_store_trial *trial;
 };
@@ -331,9 +331,8 @@ static void files_begin(struct files *files)
 {
     char out[300];
 
-    assert_int_equal(ls_fs_private_dir("lockstep-test", files->dir, sizeof(files->dir), NULL),
-                     LS_OK);
-    (void)snprintf(out, sizeof(out), "%s/out", files->dir);
+    tmpdir_make(&files->tmp);
+    (void)snprintf(out, sizeof(out), "%s/out", files->tmp.path);
     assert_int_equal(coord_store_create(out, &files->store, NULL), LS_OK);
     assert_int_equal(
         coord_store_trial_begin(files->store, 1, "nginx", "hello", 1, &files->trial, NULL), LS_OK);
@@ -342,7 +341,7 @@ static void files_begin(struct files *files)
 static void files_end(struct files *files)
 {
     coord_store_close(files->store);
-    assert_int_equal(ls_fs_remove_tree(files->dir, NULL), LS_OK);
+    tmpdir_remove(&files->tmp);
 }
 
 /* The sum of all lines of one tag; no start goes back below 0 or beyond the trial. */
@@ -356,7 +355,8 @@ static void add_log(const struct files *files, const char *name, const char *tag
     enum ls_err rc;
     FILE *file;
 
-    (void)snprintf(path, sizeof(path), "%s/out/trials/001-nginx-hello-r1/%s", files->dir, name);
+    (void)snprintf(path, sizeof(path), "%s/out/trials/001-nginx-hello-r1/%s", files->tmp.path,
+                   name);
     file = fopen(path, "r");
     assert_non_null(file);
     assert_int_equal(ls_hist_create(&line), LS_OK);
