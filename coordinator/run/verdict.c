@@ -132,6 +132,15 @@ static void check_books(struct judge *j)
                           "the intervals do not add up to the total: %s", books->sums);
 }
 
+static bool has_reason(const Ls__Trial *trial, const char *code)
+{
+    for (size_t i = 0; i < trial->n_reasons; i++) {
+        if (strcmp(trial->reasons[i]->code, code) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void check_agents(struct judge *j)
 {
     size_t lost = 0;
@@ -143,7 +152,7 @@ static void check_agents(struct judge *j)
         lost++;
         name = j->trial->clients[i]->agent;
     }
-    if (lost > 0)
+    if (lost > 0 && !has_reason(j->trial, "agent_lost")) /* whoever saw it go knows more */
         coord_verdict_add(j->trial, "agent_lost", INVALID,
                           "%zu of %zu clients went away before the last report (%.60s)", lost,
                           j->trial->n_clients, name);
