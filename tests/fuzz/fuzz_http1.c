@@ -8,14 +8,16 @@
 #include <string.h>
 
 #include "agent/load/driver.h"
-#include "agent/load/http1_parse.h"
+#include "agent/load/http1_template.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define BYTES(text)                                     \
     {                                                   \
         (const unsigned char *)(text), sizeof(text) - 1 \
     }
 
-enum { PIPELINE = 5, EVENTS_MAX = 64, STEPS_MAX = 4096 };
+enum { PIPELINE = 5, EVENTS_MAX = 64 };
 
 static const struct load_request requests[] = {
     { .bytes = BYTES("GET / HTTP/1.1\r\n\r\n"),
@@ -135,9 +137,12 @@ static void compare_drives(const uint8_t *plan, const uint8_t *data, size_t len)
 
 /* What a parser saw, in short. */
 struct sight {
+    struct http1_template *template; /* NULL: none is used */
+    unsigned flags;
     uint64_t hash;
     uint64_t body_bytes;
     enum http1_step last;
+    bool begun;
     struct http1_parser parser;
 };
 
@@ -146,68 +151,127 @@ static void mix(struct sight *sight, uint64_t value)
     sight->hash = (sight->hash ^ value) * UINT64_C(0x100000001b3);
 }
 
+static void mix_head(struct sight *sight)
+{
+    const struct http1_parser *p = &sight->parser;
+
+    mix(sight, p->status);
+    mix(sight, p->content_length);
+    mix(sight, p->framing * 8u + p->keep_alive * 4u + p->reason_given * 2u + p->minor);
+    for (size_t i = 0; i < p->reason_len; i++)
+        mix(sight, (unsigned char)p->reason[i]);
+}
+
+/* What is common to a head that was parsed and one that was known. */
+static void begin(struct sight *sight, struct ls_bytes *in)
+{
+    sight->begun = true;
+    if (sight->template != NULL &&
+        http1_template_use(sight->template, sight->flags, in, &sight->parser))
+        mix_head(sight);
+    else
+        http1_begin(&sight->parser, sight->flags);
+}
+
+static void note(struct sight *sight, enum http1_step step, struct ls_bytes body,
+                 struct ls_bytes head)
+{
+    if (step == HTTP1_BODY) {
+        demand(body.len > 0);
+        sight->body_bytes += body.len;
+        for (size_t i = 0; i < body.len; i++)
+            mix(sight, body.data[i]);
+    } else if (step == HTTP1_INTERIM) {
+        mix(sight, 1000u + sight->parser.status);
+    } else if (step == HTTP1_HEAD) {
+        mix_head(sight);
+        if (sight->template != NULL && head.data != NULL && sight->parser.interims == 0)
+            http1_template_learn(sight->template, head, &sight->parser);
+    } else if (step == HTTP1_DONE) {
+        mix(sight, 2000u + sight->parser.trailers);
+        sight->begun = false;
+    }
+}
+
 /* One piece. False: nothing more is to come. */
-static bool look(struct sight *sight, struct ls_bytes in, unsigned flags)
+static bool look(struct sight *sight, struct ls_bytes in)
 {
     const unsigned char *end = in.data + in.len;
 
-    for (unsigned steps = 0;; steps++) {
-        struct ls_bytes body = { NULL, 0 };
+    for (unsigned idle = 0; in.len > 0 || sight->begun;) {
+        const unsigned char *start = sight->begun ? NULL : in.data;
         size_t before = in.len;
-        enum http1_step step = http1_parse(&sight->parser, &in, &body);
 
-        demand(in.len <= before && in.data + in.len == end);
-        sight->last = step;
-        if (step == HTTP1_MORE) {
+        if (!sight->begun)
+            begin(sight, &in);
+        do {
+            struct ls_bytes body = { NULL, 0 };
+
+            sight->last = http1_parse(&sight->parser, &in, &body);
+            demand(in.len <= before && in.data + in.len == end);
+            demand(body.data == NULL || body.data + body.len <= end);
+            note(sight, sight->last, body,
+                 (struct ls_bytes){ start, start != NULL ? (size_t)(in.data - start) : 0 });
+        } while (sight->last != HTTP1_MORE && sight->last != HTTP1_BAD && sight->begun);
+        if (sight->last == HTTP1_BAD)
+            return false;
+        if (sight->last == HTTP1_MORE) {
             demand(in.len == 0);
             return true;
         }
-        if (step == HTTP1_BAD) {
-            demand(sight->parser.why != NULL);
-            return false;
-        }
-        if (step == HTTP1_BODY) {
-            demand(body.len > 0 && body.data + body.len <= end);
-            sight->body_bytes += body.len;
-            for (size_t i = 0; i < body.len; i++)
-                mix(sight, body.data[i]);
-            continue;
-        }
-        mix(sight, 256u + (unsigned)step);
-        mix(sight, sight->parser.status);
-        mix(sight, sight->parser.reason_len);
-        if (step == HTTP1_HEAD)
-            mix(sight, sight->parser.framing * 2u + sight->parser.keep_alive);
-        if (step == HTTP1_DONE) {
-            mix(sight, sight->parser.trailers);
-            http1_begin(&sight->parser, flags);
-        }
-        demand(steps < STEPS_MAX || in.len < before);
+        demand(in.len < before || idle++ == 0);
     }
+    return true;
+}
+
+static struct sight see(struct http1_template *template, const uint8_t *plan, const uint8_t *data,
+                        size_t len, bool whole)
+{
+    struct sight sight = { .template = template,
+                           .flags = plan[1] & (HTTP1_TO_HEAD | HTTP1_TO_UPGRADE),
+                           .hash = 1 };
+    uint32_t seed = plan[2];
+    bool more = true;
+
+    for (size_t at = 0; at < len && more;) {
+        size_t n = whole ? len : cut(&seed, len - at);
+
+        more = look(&sight, (struct ls_bytes){ data + at, n });
+        at += n;
+    }
+    return sight;
+}
+
+static void demand_equal(struct sight a, struct sight b)
+{
+    demand(a.hash == b.hash && a.body_bytes == b.body_bytes);
+    demand(a.last == b.last && a.begun == b.begun);
+    if (a.last == HTTP1_BAD)
+        demand(strcmp(a.parser.why, b.parser.why) == 0);
+    if (a.begun)
+        demand(http1_end(&a.parser) == http1_end(&b.parser));
 }
 
 static void compare_sights(const uint8_t *plan, const uint8_t *data, size_t len)
 {
-    unsigned flags = plan[1] & (HTTP1_TO_HEAD | HTTP1_TO_UPGRADE);
-    struct sight whole = { .hash = 1 };
-    struct sight pieces = { .hash = 1 };
-    uint32_t seed = plan[2];
-    bool more = true;
+    struct http1_template template = { .len = 0 };
+    struct sight strict = see(NULL, plan, data, len, true);
+    uint8_t *near = malloc(len + 1);
 
-    http1_begin(&whole.parser, flags);
-    (void)look(&whole, (struct ls_bytes){ data, len }, flags);
-    http1_begin(&pieces.parser, flags);
-    for (size_t at = 0; at < len && more;) {
-        size_t n = cut(&seed, len - at);
-
-        more = look(&pieces, (struct ls_bytes){ data + at, n }, flags);
-        at += n;
+    demand_equal(strict, see(NULL, plan, data, len, false));
+    /* With templates that were learned from bytes that differ in two places, then from these. */
+    demand(near != NULL);
+    memcpy(near, data, len);
+    if (len > 0) {
+        near[plan[3] % len] ^= plan[0];
+        near[(plan[2] + 256u) % len] ^= 1;
     }
-    demand(whole.hash == pieces.hash && whole.body_bytes == pieces.body_bytes);
-    demand(len == 0 || whole.last == pieces.last);
-    if (whole.last == HTTP1_BAD)
-        demand(strcmp(whole.parser.why, pieces.parser.why) == 0);
-    demand(http1_end(&whole.parser) == http1_end(&pieces.parser));
+    (void)see(&template, plan, near, len, true);
+    free(near);
+    for (unsigned i = 0; i < 2; i++) {
+        demand_equal(strict, see(&template, plan, data, len, true));
+        demand_equal(strict, see(&template, plan, data, len, false));
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -69,38 +69,54 @@ static void keep_body(struct http1_view *view, struct ls_bytes body)
     view->body_bytes += n;
 }
 
-static void begin(struct http1_view *view)
+static void begin(struct http1_view *view, struct ls_bytes *in)
 {
     unsigned flags = view->flags_of != NULL ? view->flags_of(view->ctx, view->index) : 0;
 
-    http1_begin(&view->parser, flags);
     view->index++;
     view->begun = true;
     view->body_bytes = 0;
+    if (view->template != NULL && http1_template_use(view->template, flags, in, &view->parser))
+        view->hits++;
+    else
+        http1_begin(&view->parser, flags);
+}
+
+/* One step; start is where the response began if that is in this piece. */
+static enum http1_step one_step(struct http1_view *view, const unsigned char *start,
+                                struct ls_bytes *in)
+{
+    const struct http1_parser *p = &view->parser;
+    struct ls_bytes body = { NULL, 0 };
+    enum http1_step step = http1_parse(&view->parser, in, &body);
+
+    if (step == HTTP1_BODY)
+        keep_body(view, body);
+    else if (step == HTTP1_INTERIM)
+        (void)snprintf(next_row(view), sizeof(view->row[0]), "HTTP/1.%u %u interim", p->minor,
+                       p->status);
+    else if (step == HTTP1_HEAD && view->template != NULL && start != NULL && p->interims == 0)
+        http1_template_learn(view->template, (struct ls_bytes){ start, (size_t)(in->data - start) },
+                             p);
+    return step;
 }
 
 void http1_view_feed(struct http1_view *view, struct ls_bytes in)
 {
-    struct ls_bytes body = { NULL, 0 };
-
     while (!view->over && in.len > 0) {
-        enum http1_step step;
+        const unsigned char *start = view->begun ? NULL : in.data;
+        enum http1_step last;
 
         if (!view->begun)
-            begin(view);
-        do {
-            step = http1_parse(&view->parser, &in, &body);
-            if (step == HTTP1_BODY)
-                keep_body(view, body);
-            if (step == HTTP1_INTERIM)
-                (void)snprintf(next_row(view), sizeof(view->row[0]), "HTTP/1.%u %u interim",
-                               view->parser.minor, view->parser.status);
-        } while (step != HTTP1_MORE && step != HTTP1_DONE && step != HTTP1_BAD);
-        if (step == HTTP1_DONE) {
+            begin(view, &in);
+        do
+            last = one_step(view, start, &in);
+        while (last != HTTP1_MORE && last != HTTP1_DONE && last != HTTP1_BAD);
+        if (last == HTTP1_DONE) {
             show_response(view, 0, NULL);
             view->begun = false;
             view->over = view->parser.status == 101; /* what follows is another protocol */
-        } else if (step == HTTP1_BAD) {
+        } else if (last == HTTP1_BAD) {
             show_bad(view);
         }
     }

@@ -3,7 +3,7 @@
 #ifndef LS_TESTS_SUPPORT_HTTP1_VIEW_H
 #define LS_TESTS_SUPPORT_HTTP1_VIEW_H
 
-#include "agent/load/http1_parse.h"
+#include "agent/load/http1_template.h"
 
 #define HTTP1_VIEW_ROWS 32
 
@@ -11,7 +11,9 @@
 struct http1_view {
     unsigned (*flags_of)(void *ctx, unsigned index); /* of the index-th request */
     void *ctx;
+    struct http1_template *template; /* NULL: each head is parsed */
 
+    unsigned hits; /* heads that the template took */
     struct http1_parser parser;
     bool begun;
     unsigned index;

@@ -6,8 +6,12 @@
 
 #include "agent/load/driver.h"
 #include "agent/load/http1_parse.h"
+#include "agent/load/http1_template.h"
 
 #define PIPELINE_MAX 4096u
+
+/* Requests of a rotation may get different heads: request i uses template i modulo this. */
+#define TEMPLATES 8u
 
 struct op {
     uint32_t op;
@@ -154,13 +158,33 @@ static size_t http1_drain(void *conn, uint8_t *out, size_t cap, uint32_t *out_op
 
 /* --- Answers --- */
 
-static void answer_begin(struct http1_conn *c)
+/* Shared by the connections of a worker, which is one thread; only ever a short cut. */
+static _Thread_local struct http1_template templates[TEMPLATES];
+
+static struct http1_template *template_of(struct http1_conn *c)
 {
+    return &templates[ring_at(c, 0)->request % TEMPLATES];
+}
+
+/* Takes the head as well if it is a known one. */
+static void answer_begin(struct http1_conn *c, struct ls_bytes *in)
+{
+    unsigned flags = request_of(c, ring_at(c, 0))->no_body ? HTTP1_TO_HEAD : 0;
+
     c->begun = true;
     c->body_bytes = 0;
     c->mismatch_at = 0;
     c->differs = false;
-    http1_begin(&c->parser, request_of(c, ring_at(c, 0))->no_body ? HTTP1_TO_HEAD : 0);
+    if (!http1_template_use(template_of(c), flags, in, &c->parser))
+        http1_begin(&c->parser, flags);
+}
+
+/* start: where the answer began, if that is in the same piece as the end of its head. */
+static void head_done(struct http1_conn *c, const unsigned char *start, const unsigned char *end)
+{
+    if (start != NULL && c->parser.interims == 0)
+        http1_template_learn(template_of(c), (struct ls_bytes){ start, (size_t)(end - start) },
+                             &c->parser);
 }
 
 static void compare_body(struct http1_conn *c, struct ls_bytes body)
@@ -257,16 +281,19 @@ static enum ls_err answer_bad(struct http1_conn *c)
 /* Up to the end of the oldest operation's answer, or of in. */
 static enum ls_err answer(struct http1_conn *c, struct ls_bytes *in)
 {
+    const unsigned char *start = c->begun ? NULL : in->data;
     struct ls_bytes body;
 
     if (!c->begun)
-        answer_begin(c);
+        answer_begin(c, in);
     for (;;) {
         switch (http1_parse(&c->parser, in, &body)) {
         case HTTP1_MORE:
             return LS_OK;
         case HTTP1_INTERIM:
+            break;
         case HTTP1_HEAD:
+            head_done(c, start, in->data);
             break;
         case HTTP1_BODY:
             compare_body(c, body);
