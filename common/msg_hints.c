@@ -10,8 +10,8 @@ static void say(struct ls_msg_reader *r, const struct ls_yaml_node *node,
     char text[sizeof(((struct ls_diag *)NULL)->text)];
 
     (void)vsnprintf(text, sizeof(text), fmt, ap);
-    ls_issues_add_from(r->issues, r->origin, r->origin == NULL ? node->line : 0, node->column,
-                       path->text, "%s", text);
+    ls_issues_add_from(r->issues, r->origin, r->origin == NULL ? node->line : 0,
+                       r->origin == NULL ? node->column : 0, path->text, "%s", text);
 }
 
 void ls_msg_say(struct ls_msg_reader *r, const struct ls_yaml_node *node, const char *fmt, ...)

@@ -32,11 +32,13 @@ const char *ls_excerpt(struct ls_bytes text, char *out)
     while (i < text.len) {
         const unsigned char *c = text.data + i;
         size_t len = ls_utf8_char_len(c, text.len - i);
+        bool escape = *c == '\n' || *c == '\t';
+        size_t width = escape ? 2 : len == 0 ? 1 : len;
         bool control = *c < 0x20 || *c == 0x7f || (len == 2 && *c == 0xc2 && c[1] < 0xa0);
 
-        if (used + (len < 2 ? 2 : len) > max)
+        if (used + width > max)
             break;
-        if (*c == '\n' || *c == '\t') {
+        if (escape) {
             out[used++] = '\\';
             out[used++] = *c == '\n' ? 'n' : 't';
         } else if (len == 0 || control) {

@@ -77,7 +77,7 @@ static bool read_sub(struct ls_msg_reader *r, const struct ls_yaml_node *node,
     note(r, ls_marks_put_message(r->marks, *out, parent, field, index, &mark));
     if (node->kind == LS_YAML_MAP)
         (void)read_message(r, node, *out); /* its mistakes are reported and marked */
-    return !r->no_memory;
+    return true;
 }
 
 /* One value: a word, a unit or a message. False: nothing was stored. */

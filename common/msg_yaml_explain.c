@@ -206,10 +206,13 @@ static void explain_unclosed(const struct failure *f, char open, char close)
 {
     char text[200];
 
-    (void)snprintf(text, sizeof(text),
-                   "'%c' is not closed: ',' or '%c' is expected in line %zu, column %zu; words "
-                   "with any of {}[],: belong in quotes",
-                   open, close, f->at.line + 1, f->at.column + 1);
+    if (char_at(f, &f->at) == 0)
+        (void)snprintf(text, sizeof(text), "'%c' is never closed: '%c' is missing", open, close);
+    else
+        (void)snprintf(text, sizeof(text),
+                       "'%c' is not closed: ',' or '%c' is expected in line %zu, column %zu; "
+                       "words with any of {}[],: belong in quotes",
+                       open, close, f->at.line + 1, f->at.column + 1);
     say_at(f, &f->from, text);
 }
 

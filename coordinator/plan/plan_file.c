@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "common/fs.h"
+#include "common/msg_marks.h"
 #include "coordinator/plan/plan_check.h"
 
 /* ---- the text ---------------------------------------------------------------------------------
@@ -146,8 +147,10 @@ static enum ls_err set_one(Ls__Plan *plan, struct ls_marks *marks, const char *w
     char *path;
 
     if (equals == NULL || equals == word) {
-        ls_issues_add(issues, 0, 0, "",
-                      "--set %.64s: write path=value, such as workloads[0].measure=2s", word);
+        ls_issues_add_from(issues, "--set", 0, 0, "",
+                           "'%.64s' is no change: write path=value, such as "
+                           "workloads[0].measure=2s",
+                           word);
         return LS_EINVAL;
     }
     path = strndup(word, (size_t)(equals - word));
