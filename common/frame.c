@@ -12,7 +12,7 @@
 #include "common/transport_impl.h"
 #include "common/utf8.h"
 
-#define SCAN_DEPTH_MAX 16u
+#define SCAN_DEPTH_MAX 32u
 
 enum wire_type { WIRE_VARINT = 0, WIRE_64BIT = 1, WIRE_BYTES = 2, WIRE_32BIT = 5 };
 

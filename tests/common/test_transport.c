@@ -350,9 +350,9 @@ static void every_message_takes_effect_exactly_once(uint64_t seed)
     c.rig.hooks.report = report_with_accidents;
     c.rig.hooks.command = command_with_accidents;
     rig_listen(&c.rig);
-    (void)snprintf(path, sizeof(path), "%s/proxy", c.rig.dir);
+    (void)snprintf(path, sizeof(path), "%.80s/proxy", c.rig.dir.path);
     chaos_proxy_init(&c.proxy, c.rig.loop, path, c.rig.url + strlen("ipc://"), seed, 20000);
-    (void)snprintf(path, sizeof(path), "ipc://%s/proxy", c.rig.dir);
+    (void)snprintf(path, sizeof(path), "ipc://%.80s/proxy", c.rig.dir.path);
     assert_int_equal(rig_dialer(&c.rig, path, "client-1", "boot-a", 200, &c.rig.dialer), LS_OK);
     rig_until(&c.rig, all_arrived);
 
@@ -390,9 +390,9 @@ static void silence_closes_a_connection_at_both_ends(void **state)
     (void)state;
     rig_init(&rig);
     rig_listen(&rig);
-    (void)snprintf(path, sizeof(path), "%s/proxy", rig.dir);
+    (void)snprintf(path, sizeof(path), "%.80s/proxy", rig.dir.path);
     chaos_proxy_init(&proxy, rig.loop, path, rig.url + strlen("ipc://"), 1, 0);
-    (void)snprintf(path, sizeof(path), "ipc://%s/proxy", rig.dir);
+    (void)snprintf(path, sizeof(path), "ipc://%.80s/proxy", rig.dir.path);
     assert_int_equal(rig_dialer(&rig, path, "client-1", "boot-a", 0, &rig.dialer), LS_OK);
     rig_until(&rig, rig_both_up);
     chaos_proxy_freeze(&proxy);
@@ -679,9 +679,9 @@ static void the_socket_file_is_looked_after(void **state)
     assert_int_equal(close(creat(path, 0600)), 0); /* not a socket: not ours to remove */
     assert_int_equal(listen_again(&rig, &diag), LS_EINVAL);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(chmod(rig.dir, 0750), 0);
+    assert_int_equal(chmod(rig.dir.path, 0750), 0);
     assert_int_equal(listen_again(&rig, &diag), LS_EINVAL);
-    assert_int_equal(chmod(rig.dir, 0700), 0);
+    assert_int_equal(chmod(rig.dir.path, 0700), 0);
     assert_int_equal(listen_again(&rig, &diag), LS_OK);
     rig_fini(&rig);
 }

@@ -35,13 +35,10 @@ static void on_poll(struct ev_loop *loop, ev_timer *w, int events)
 
 void rig_init(struct rig *rig)
 {
-    const char *tmp = getenv("TMPDIR");
-
     *rig = (struct rig){ 0 };
     rig_set_pace();
-    (void)snprintf(rig->dir, sizeof(rig->dir), "%.40s/ls-test-XXXXXX", tmp != NULL ? tmp : "/tmp");
-    assert_non_null(mkdtemp(rig->dir));
-    (void)snprintf(rig->url, sizeof(rig->url), "ipc://%s/control", rig->dir);
+    tmpdir_make(&rig->dir);
+    (void)snprintf(rig->url, sizeof(rig->url), "ipc://%.80s/control", rig->dir.path);
     rig->loop = ev_loop_new(EVFLAG_AUTO);
     assert_non_null(rig->loop);
     ev_timer_init(&rig->poll, on_poll, 0.0, 0.005);
@@ -52,7 +49,8 @@ void rig_fini(struct rig *rig)
     ls_dialer_destroy(rig->dialer);
     ls_listener_destroy(rig->listener);
     ev_loop_destroy(rig->loop);
-    assert_int_equal(rmdir(rig->dir), 0); /* nothing was left in it */
+    assert_int_equal(rmdir(rig->dir.path), 0); /* nothing was left in it */
+    tmpdir_remove(&rig->dir);
     ls_transport_fini();
     ls_transport_set_pace(NULL);
 }

@@ -6,6 +6,7 @@
 
 #include "common/rng.h"
 #include "common/transport_impl.h"
+#include "tests/support/tmpdir.h"
 
 struct rig;
 
@@ -20,7 +21,7 @@ struct rig_hooks {
 struct rig {
     struct ev_loop *loop;
     struct ev_timer poll; /* wakes the loop so that conditions and deadlines are looked at */
-    char dir[64];
+    struct tmpdir dir;
     char url[96];
     struct ls_listener *listener;
     struct ls_dialer *dialer;
@@ -43,7 +44,8 @@ struct rig {
 /* A fast pace: deadlines of a fraction of a second. */
 void rig_set_pace(void);
 void rig_init(struct rig *rig); /* loop and folder */
-void rig_fini(struct rig *rig); /* destroys what there is; ends nng's threads */
+/* Destroys what there is, sees that no socket stayed behind, ends nng's threads. */
+void rig_fini(struct rig *rig);
 void rig_listen(struct rig *rig);
 void rig_listen_at(struct rig *rig, const char *url, const char *run_id);
 void rig_dial(struct rig *rig, const char *agent, const char *boot_id);
