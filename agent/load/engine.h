@@ -34,8 +34,8 @@
 
 #define AGENT_SWEEP_NS           INT64_C(10000000)   /* how late a timeout may be noticed */
 #define AGENT_CONNECT_TIMEOUT_NS INT64_C(1000000000) /* then it is a failure: ETIMEDOUT */
-#define AGENT_BACKOFF_MIN_NS     INT64_C(10000000)   /* after a failure; doubled up to the most */
-#define AGENT_BACKOFF_MAX_NS     INT64_C(320000000)
+#define AGENT_BACKOFF_NS         INT64_C(10000000)   /* after a failure; doubled by each step */
+#define AGENT_BACKOFF_STEPS      6                   /* up to 320 ms */
 #define AGENT_CONNECTING_MAX     64u /* of all workers together, but at least 4 each */
 
 struct agent_engine;

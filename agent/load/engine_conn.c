@@ -81,16 +81,15 @@ static void settle(struct conn *conn)
     conn->settled = true;
 }
 
+/* Each step has a list of its own, which is so in the order of its ends. */
 static void back_off(struct conn *conn)
 {
-    int64_t wait_ns = AGENT_BACKOFF_MIN_NS << (conn->failures < 8 ? conn->failures : 8);
+    unsigned step = conn->failures;
 
-    if (wait_ns > AGENT_BACKOFF_MAX_NS)
-        wait_ns = AGENT_BACKOFF_MAX_NS;
-    if (conn->failures < UINT8_MAX)
+    if (step < AGENT_BACKOFF_STEPS - 1)
         conn->failures++;
-    conn->at_ns = conn->engine->now_ns + wait_ns;
-    list_append(conn, LIST_BACKOFF);
+    conn->at_ns = conn->engine->now_ns + (AGENT_BACKOFF_NS << step);
+    list_append(conn, (enum conn_list_id)(LIST_BACKOFF + step));
 }
 
 static void count_failure(struct load_connections *connections, int error)
@@ -134,6 +133,20 @@ void engine_conns_connect(struct agent_engine *e)
     }
 }
 
+/* Something happened on a socket: what time is it? */
+static void event_begins(struct agent_engine *e)
+{
+    e->events++;
+    e->now_ns = e->set.clock();
+    if (LS_UNLIKELY(e->now_ns >= e->edge_ns))
+        engine_edges(e);
+}
+
+static bool is_measuring(const struct agent_engine *e)
+{
+    return e->now_ns >= e->measure_ns && e->now_ns < e->end_ns;
+}
+
 static enum ls_err open_driver(struct conn *conn)
 {
     struct agent_engine *e = conn->engine;
@@ -157,8 +170,7 @@ static void on_opened(void *ctx, int error)
     struct agent_engine *e = conn->engine;
     struct load_connections *connections = &e->summary.connections;
 
-    e->events++;
-    e->now_ns = e->set.clock();
+    event_begins(e);
     leave_connecting(conn);
     if (error == 0 && open_driver(conn) != LS_OK) {
         e->set.link->close(e->set.hub, conn_link(conn));
@@ -186,11 +198,8 @@ static void on_bytes(void *ctx, struct ls_bytes in)
     struct agent_engine *e = conn->engine;
     enum ls_err rc;
 
-    e->events++;
-    e->now_ns = e->set.clock();
-    if (e->now_ns >= e->edge_ns)
-        engine_edges(e);
-    if (e->now_ns >= e->measure_ns && e->now_ns < e->end_ns)
+    event_begins(e);
+    if (is_measuring(e))
         e->recorder->current->bytes_in += in.len;
     rc = e->set.driver->feed(conn_driver(conn), in);
     if (LS_LIKELY(rc == LS_OK)) {
@@ -211,10 +220,7 @@ static void on_ended(void *ctx, enum load_outcome how, int error)
     struct conn *conn = ctx;
 
     (void)error; /* the outcome says enough; connects are what errno values are counted for */
-    conn->engine->events++;
-    conn->engine->now_ns = conn->engine->set.clock();
-    if (conn->engine->now_ns >= conn->engine->edge_ns)
-        engine_edges(conn->engine);
+    event_begins(conn->engine);
     engine_conn_end(conn, how, false);
 }
 
@@ -226,11 +232,11 @@ static size_t on_pull(void *ctx, uint8_t *out, size_t cap)
     size_t len;
 
     if (!e->flushing)
-        e->now_ns = e->set.clock();
+        event_begins(e);
     len = e->set.driver->drain(conn_driver(conn), out, cap, &ops);
     if (ops > 0)
         engine_mark_sent(conn, ops);
-    if (e->now_ns >= e->measure_ns && e->now_ns < e->end_ns)
+    if (is_measuring(e))
         e->recorder->current->bytes_out += len;
     return len;
 }
@@ -266,16 +272,14 @@ void engine_conn_end(struct conn *conn, enum load_outcome how, bool given_up)
 
 void engine_conns_sweep(struct agent_engine *e)
 {
-    struct conn *next;
+    struct conn *conn;
 
-    for (struct conn *conn = e->lists[LIST_BACKOFF].first; conn != NULL; conn = next) {
-        next = conn->next;
-        if (conn->at_ns <= e->now_ns)
+    for (unsigned step = 0; step < AGENT_BACKOFF_STEPS; step++) {
+        while ((conn = e->lists[LIST_BACKOFF + step].first) != NULL && conn->at_ns <= e->now_ns)
             list_append(conn, LIST_TO_OPEN);
     }
-    for (struct conn *conn = e->lists[LIST_CONNECTING].first;
-         conn != NULL && e->now_ns - conn->at_ns >= AGENT_CONNECT_TIMEOUT_NS; conn = next) {
-        next = conn->next;
+    while ((conn = e->lists[LIST_CONNECTING].first) != NULL &&
+           e->now_ns - conn->at_ns >= AGENT_CONNECT_TIMEOUT_NS) {
         e->set.link->close(e->set.hub, conn_link(conn));
         leave_connecting(conn);
         connect_failed(conn, ETIMEDOUT);

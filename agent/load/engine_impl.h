@@ -29,10 +29,10 @@ enum conn_list_id {
     LIST_NONE,
     LIST_TO_OPEN,
     LIST_CONNECTING,
-    LIST_BACKOFF,
-    LIST_IDLE, /* open loop: no request in flight */
-    LIST_FREE, /* open loop: some in flight, room for more */
-    LIST_COUNT
+    LIST_IDLE,    /* open loop: no request in flight */
+    LIST_FREE,    /* open loop: some in flight, room for more */
+    LIST_BACKOFF, /* the first of AGENT_BACKOFF_STEPS */
+    LIST_COUNT = LIST_BACKOFF + AGENT_BACKOFF_STEPS
 };
 
 /* Followed in memory by the link's and the driver's state. */

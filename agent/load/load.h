@@ -7,8 +7,9 @@
  *
  *     create -> preflight -> (PREFLIGHT) -> arm -> (ARMED) -> (STARTED) -> (INTERVAL)* -> (DONE)
  *
- * stop() may come at any time after arm() and leads to DONE with requests in flight counted as
- * aborted; before the start it leads back to where arm() may be called again.
+ * stop() may come at any time. After the start it leads to DONE, with requests in flight counted as
+ * aborted; between arm() and the start, back to where arm() may be called again, without a further
+ * event; during the preflight, to a PREFLIGHT that is not ok. Otherwise it does nothing.
  */
 #ifndef LS_AGENT_LOAD_LOAD_H
 #define LS_AGENT_LOAD_LOAD_H
@@ -47,7 +48,8 @@ struct load_interval {
     uint64_t ok_in_window; /* LOAD_OK completions before the window's end */
     uint64_t bytes_in;     /* during the measure window */
     uint64_t bytes_out;
-    int64_t in_flight_ns; /* integral of requests in flight over the measure window */
+    int64_t in_flight_ns; /* integral over the measure window of the requests that were due and had
+                           * not ended, so that Little's law holds with response_time */
     const struct ls_hist *response_time; /* completion - scheduled */
     const struct ls_hist *service_time;  /* completion - first byte sent */
     const struct ls_hist *send_lag;      /* first byte sent - scheduled */
@@ -59,14 +61,14 @@ struct load_interval {
 
 struct load_connections {
     uint64_t asked;
-    uint64_t opened;
-    uint64_t failed;
-    uint64_t peak;
-    uint64_t reopened;
+    uint64_t opened;   /* reopened ones included */
+    uint64_t failed;   /* attempts */
+    uint64_t peak;     /* open at once: each worker's most, added up */
+    uint64_t reopened; /* after they had been open before */
     struct {
         int error;
         uint64_t count;
-    } failures[LOAD_ERRNO_MAX]; /* error 0: unused */
+    } failures[LOAD_ERRNO_MAX]; /* error 0: unused. A 17th errno value is in failed only. */
 };
 
 struct load_totals {

@@ -167,11 +167,30 @@ void load_run_check_totals(const struct load_run *run)
     assert_true(totals->ok_in_window <= totals->measure.outcome[LOAD_OK]);
 }
 
+void load_run_to_start(struct load_run *run, const struct load_window *window)
+{
+    struct load_window later = *window;
+
+    load_run_arm(run, window);
+    for (;;) {
+        enum load_event_kind kind = load_run_next(run);
+
+        if (kind == LOAD_EVENT_STARTED)
+            break;
+        if (kind != LOAD_EVENT_LATE)
+            continue;
+        /* A busy machine: as a coordinator would, with more time. */
+        assert_true(run->seen[LOAD_EVENT_LATE] < 6);
+        later.start_ns = ls_clock_mono_ns() + (LS_NS_PER_S << run->seen[LOAD_EVENT_LATE]);
+        load_run_arm(run, &later);
+    }
+    assert_int_equal(run->seen[LOAD_EVENT_ARMED], 1);
+}
+
 void load_run_all(struct load_run *run, const struct load_window *window)
 {
-    load_run_arm(run, window);
+    load_run_to_start(run, window);
     load_run_until(run, LOAD_EVENT_DONE);
-    assert_int_equal(run->seen[LOAD_EVENT_ARMED], 1);
     assert_int_equal(run->seen[LOAD_EVENT_STARTED], 1);
     load_run_check_totals(run);
 }

@@ -43,8 +43,10 @@ void load_run_arm(struct load_run *run, const struct load_window *window);
 enum load_event_kind load_run_next(struct load_run *run);
 /* Events until one of that kind has been seen. */
 void load_run_until(struct load_run *run, enum load_event_kind kind);
-/* Arms, follows to the end and checks that the totals are the sums of the intervals and the books
- * balance. */
+/* Arms, again with a later start if that was too late, until load has started. */
+void load_run_to_start(struct load_run *run, const struct load_window *window);
+/* Follows to the end as well, and checks that the totals are the sums of the intervals and the
+ * books balance. */
 void load_run_all(struct load_run *run, const struct load_window *window);
 void load_run_check_totals(const struct load_run *run);
 

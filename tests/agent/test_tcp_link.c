@@ -1,0 +1,522 @@
+#include "tests/support/test.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "agent/load/link.h"
+#include "common/clock.h"
+#include "tests/support/failmalloc.h"
+
+#define DEADLINE_NS (20 * LS_NS_PER_S)
+
+/* One link and the other end of its connection. */
+struct side {
+    const struct agent_link_class *link;
+    struct agent_link_hub *hub;
+    void *state;
+    struct sockaddr_in address;
+    int listener;
+    int peer; /* accepted */
+
+    bool opened;
+    int open_error;
+    uint64_t received;
+    bool in_order; /* byte i received was (uint8_t)(i % 251) */
+    unsigned ends;
+    enum load_outcome how;
+    int error;
+    uint64_t to_send; /* bytes that pull() still has */
+    uint64_t pulled;
+    bool in_flush;
+    bool ended_in_flush;
+    bool close_in_opened;
+    bool close_in_bytes;
+};
+
+static uint8_t pattern(uint64_t i)
+{
+    return (uint8_t)(i % 251);
+}
+
+static void close_link(struct side *side)
+{
+    side->link->close(side->hub, side->state);
+}
+
+static void on_opened(void *ctx, int error)
+{
+    struct side *side = ctx;
+
+    assert_false(side->opened);
+    side->opened = true;
+    side->open_error = error;
+    if (side->close_in_opened)
+        close_link(side);
+}
+
+static void on_bytes(void *ctx, struct ls_bytes in)
+{
+    struct side *side = ctx;
+
+    for (size_t i = 0; i < in.len; i++)
+        side->in_order = side->in_order && in.data[i] == pattern(side->received + i);
+    side->received += in.len;
+    if (side->close_in_bytes)
+        close_link(side);
+}
+
+static void on_ended(void *ctx, enum load_outcome how, int error)
+{
+    struct side *side = ctx;
+
+    side->ends++;
+    side->how = how;
+    side->error = error;
+    side->ended_in_flush = side->in_flush;
+    close_link(side);
+}
+
+static size_t on_pull(void *ctx, uint8_t *out, size_t cap)
+{
+    struct side *side = ctx;
+    size_t len = side->to_send < cap ? (size_t)side->to_send : cap;
+
+    for (size_t i = 0; i < len; i++)
+        out[i] = pattern(side->pulled + i);
+    side->pulled += len;
+    side->to_send -= len;
+    return len;
+}
+
+static const struct agent_link_env env = {
+    .opened = on_opened, .bytes = on_bytes, .ended = on_ended, .pull = on_pull
+};
+
+static void setup(struct side *side)
+{
+    struct ls_diag diag = { 0 };
+    socklen_t len = sizeof(side->address);
+
+    *side = (struct side){ .peer = -1, .in_order = true };
+    side->link = agent_link_find("tcp");
+    assert_non_null(side->link);
+    if (side->link->hub_create(&env, 1, &side->hub, &diag) != LS_OK)
+        fail_msg("%s", diag.text);
+    side->state = calloc(1, side->link->link_size);
+    assert_non_null(side->state);
+    side->address.sin_family = AF_INET;
+    side->address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    side->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(side->listener, (struct sockaddr *)&side->address, len), 0);
+    assert_int_equal(listen(side->listener, 4), 0);
+    assert_int_equal(getsockname(side->listener, (struct sockaddr *)&side->address, &len), 0);
+}
+
+static void teardown(struct side *side)
+{
+    close_link(side);
+    side->link->hub_destroy(side->hub);
+    free(side->state);
+    if (side->peer >= 0)
+        (void)close(side->peer);
+    if (side->listener >= 0)
+        (void)close(side->listener);
+}
+
+static void start_open(struct side *side)
+{
+    side->link->open(side->hub, side->state, side, (const struct sockaddr *)&side->address,
+                     sizeof(side->address));
+}
+
+static void turn_until(struct side *side, const bool *flag)
+{
+    int64_t deadline_ns = ls_clock_mono_ns() + DEADLINE_NS;
+
+    while (!*flag) {
+        assert_true(ls_clock_mono_ns() < deadline_ns);
+        side->link->turn(side->hub, deadline_ns);
+    }
+}
+
+static void turn_until_count(struct side *side, const uint64_t *count, uint64_t least)
+{
+    int64_t deadline_ns = ls_clock_mono_ns() + DEADLINE_NS;
+
+    while (*count < least) {
+        assert_true(ls_clock_mono_ns() < deadline_ns);
+        side->link->turn(side->hub, deadline_ns);
+    }
+}
+
+static void turn_until_ended(struct side *side)
+{
+    int64_t deadline_ns = ls_clock_mono_ns() + DEADLINE_NS;
+
+    while (side->ends == 0) {
+        assert_true(ls_clock_mono_ns() < deadline_ns);
+        side->link->turn(side->hub, deadline_ns);
+    }
+}
+
+/* After setup(). */
+static void connect_both(struct side *side)
+{
+    start_open(side);
+    turn_until(side, &side->opened);
+    assert_int_equal(side->open_error, 0);
+    side->peer = accept4(side->listener, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(side->peer >= 0);
+}
+
+static void flush(struct side *side)
+{
+    side->in_flush = true;
+    side->link->flush(side->hub, side->state);
+    side->in_flush = false;
+}
+
+/* The peer sends the next bytes of the pattern. */
+static void peer_send(struct side *side, uint64_t from, uint64_t len)
+{
+    uint8_t chunk[4096];
+
+    while (len > 0) {
+        size_t n = len < sizeof(chunk) ? (size_t)len : sizeof(chunk);
+
+        for (size_t i = 0; i < n; i++)
+            chunk[i] = pattern(from + i);
+        assert_int_equal(send(side->peer, chunk, n, MSG_NOSIGNAL), n);
+        from += n;
+        len -= n;
+    }
+}
+
+/* The peer reads until it has len bytes of the pattern, the link being turned meanwhile. */
+static void peer_receive(struct side *side, uint64_t len)
+{
+    static uint8_t chunk[65536];
+    int64_t deadline_ns = ls_clock_mono_ns() + DEADLINE_NS;
+
+    for (uint64_t got = 0; got < len;) {
+        ssize_t n = recv(side->peer, chunk, sizeof(chunk), MSG_DONTWAIT);
+
+        assert_true(ls_clock_mono_ns() < deadline_ns);
+        side->link->turn(side->hub, 0);
+        if (n < 0) {
+            assert_int_equal(errno, EAGAIN);
+            continue;
+        }
+        assert_true(n > 0);
+        for (ssize_t i = 0; i < n; i++)
+            assert_int_equal(chunk[i], pattern(got + (uint64_t)i));
+        got += (uint64_t)n;
+    }
+}
+
+static void peer_reset(struct side *side)
+{
+    struct linger hard = { .l_onoff = 1, .l_linger = 0 };
+
+    assert_int_equal(setsockopt(side->peer, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard)), 0);
+    assert_int_equal(close(side->peer), 0);
+    side->peer = -1;
+}
+
+static void bytes_go_both_ways_in_order(void **state)
+{
+    struct side side;
+
+    (void)state;
+    setup(&side);
+    connect_both(&side);
+    side.to_send = 100;
+    flush(&side);
+    peer_receive(&side, 100);
+    peer_send(&side, 0, 200000);
+    turn_until_count(&side, &side.received, 200000);
+    assert_true(side.in_order);
+    assert_int_equal(side.ends, 0);
+    teardown(&side);
+}
+
+/* For connections still to come: small segments and windows, so that a send is taken in pieces. */
+static void make_narrow(const struct side *side)
+{
+    const int segment = 536;
+    const int buffer = 16384;
+
+    assert_int_equal(setsockopt(side->listener, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof(segment)),
+                     0);
+    assert_int_equal(setsockopt(side->listener, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer)), 0);
+}
+
+/* The link's socket is the one whose peer is ours. */
+static void shrink_send_buffer(const struct side *side)
+{
+    const int tiny = 4096;
+
+    for (int fd = 0; fd < 1024; fd++) {
+        struct sockaddr_in peer;
+        socklen_t len = sizeof(peer);
+
+        if (getpeername(fd, (struct sockaddr *)&peer, &len) == 0 && len == sizeof(peer) &&
+            peer.sin_port == side->address.sin_port) {
+            assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &tiny, sizeof(tiny)), 0);
+            return;
+        }
+    }
+    fail_msg("the link has no socket");
+}
+
+static void a_full_socket_loses_nothing_and_goes_on_by_itself(void **state)
+{
+    (void)state;
+    for (int narrow = 0; narrow < 2; narrow++) {
+        uint64_t total = narrow ? 1u << 20 : 24u << 20; /* more than two sockets hold */
+        struct side side;
+
+        setup(&side);
+        if (narrow)
+            make_narrow(&side);
+        connect_both(&side);
+        if (narrow)
+            shrink_send_buffer(&side);
+        side.to_send = total;
+        flush(&side);
+        assert_true(side.to_send > 0); /* or nothing was full */
+        flush(&side);                  /* changes nothing */
+        peer_receive(&side, total);
+        assert_int_equal(side.to_send, 0);
+        side.pulled = 0; /* the pattern begins again, over an empty socket */
+        side.to_send = 10;
+        flush(&side);
+        peer_receive(&side, 10);
+        teardown(&side);
+    }
+}
+
+static void a_refused_connect_says_so_and_can_be_tried_again(void **state)
+{
+    struct side side;
+
+    (void)state;
+    setup(&side);
+    assert_int_equal(close(side.listener), 0);
+    side.listener = -1;
+    for (int i = 0; i < 2; i++) {
+        side.opened = false;
+        start_open(&side);
+        turn_until(&side, &side.opened);
+        assert_int_equal(side.open_error, ECONNREFUSED);
+    }
+    assert_int_equal(side.ends, 0);
+    teardown(&side);
+}
+
+static void an_address_that_cannot_be_is_an_error_of_the_open(void **state)
+{
+    struct side side;
+
+    (void)state;
+    setup(&side);
+    side.address.sin_family = AF_UNIX; /* with the length of an IPv4 address */
+    start_open(&side);
+    turn_until(&side, &side.opened);
+    assert_int_not_equal(side.open_error, 0);
+    teardown(&side);
+}
+
+static void fin_and_reset_are_told_apart(void **state)
+{
+    struct side side;
+
+    (void)state;
+    setup(&side);
+    connect_both(&side);
+    assert_int_equal(close(side.peer), 0);
+    side.peer = -1;
+    turn_until_ended(&side);
+    assert_int_equal(side.how, LOAD_CLOSED_EARLY);
+    assert_int_equal(side.error, 0);
+    teardown(&side);
+
+    setup(&side);
+    connect_both(&side);
+    peer_reset(&side);
+    turn_until_ended(&side);
+    assert_int_equal(side.how, LOAD_RESET);
+    assert_int_equal(side.error, ECONNRESET);
+    teardown(&side);
+}
+
+static void what_arrived_before_the_fin_is_handed_over_before_the_end(void **state)
+{
+    struct side side;
+
+    (void)state;
+    setup(&side);
+    connect_both(&side);
+    peer_send(&side, 0, 100000);
+    assert_int_equal(shutdown(side.peer, SHUT_WR), 0);
+    turn_until_ended(&side);
+    assert_int_equal(side.received, 100000);
+    assert_true(side.in_order);
+    assert_int_equal(side.how, LOAD_CLOSED_EARLY);
+    teardown(&side);
+}
+
+static void a_failed_send_is_reported_later_and_stops_the_pulling(void **state)
+{
+    struct side side;
+    struct pollfd fd;
+
+    (void)state;
+    setup(&side);
+    connect_both(&side);
+    fd = (struct pollfd){ .fd = side.peer, .events = POLLIN };
+    side.to_send = 1;
+    flush(&side);
+    assert_int_equal(poll(&fd, 1, 20000), 1);
+    peer_reset(&side);
+    for (int i = 0; i < 100 && side.to_send == 0; i++) {
+        side.to_send = 1;
+        flush(&side);
+    }
+    assert_int_equal(side.to_send, 1); /* one send has met the reset, the next was not tried */
+    assert_int_equal(side.ends, 0);
+    turn_until_ended(&side);
+    assert_false(side.ended_in_flush);
+    assert_int_equal(side.how, LOAD_RESET);
+    assert_int_equal(side.ends, 1);
+    teardown(&side);
+}
+
+static void callbacks_may_close_and_then_there_are_no_more(void **state)
+{
+    struct side side;
+
+    (void)state;
+    setup(&side);
+    connect_both(&side);
+    side.close_in_bytes = true;
+    peer_send(&side, 0, 10);
+    turn_until_count(&side, &side.received, 10);
+    assert_int_equal(close(side.peer), 0);
+    side.peer = -1;
+    side.link->turn(side.hub, 0);
+    assert_int_equal(side.ends, 0);
+    flush(&side); /* of a closed link: nothing */
+    close_link(&side);
+    close_link(&side);
+    teardown(&side);
+
+    setup(&side);
+    side.close_in_opened = true;
+    start_open(&side);
+    turn_until(&side, &side.opened);
+    side.link->turn(side.hub, 0);
+    assert_int_equal(side.ends, 0);
+    teardown(&side);
+}
+
+static void a_link_can_be_opened_again(void **state)
+{
+    struct side side;
+
+    (void)state;
+    setup(&side);
+    connect_both(&side);
+    for (int i = 0; i < 5; i++) {
+        side.to_send = 32u << 20; /* leaves a partial send behind */
+        flush(&side);
+        close_link(&side);
+        assert_int_equal(close(side.peer), 0);
+        side.opened = false;
+        start_open(&side);
+        turn_until(&side, &side.opened);
+        assert_int_equal(side.open_error, 0);
+        side.peer = accept4(side.listener, NULL, NULL, SOCK_CLOEXEC);
+        assert_true(side.peer >= 0);
+        side.pulled = 0;
+        side.to_send = 5;
+        flush(&side);
+        peer_receive(&side, 5);
+    }
+    teardown(&side);
+}
+
+static void *wake_it(void *arg)
+{
+    struct side *side = arg;
+
+    side->link->wake(side->hub);
+    return NULL;
+}
+
+static void a_turn_ends_at_its_instant_or_when_woken(void **state)
+{
+    static const char *const names[] = { "tcp", "null" };
+
+    (void)state;
+    for (size_t i = 0; i < LS_ARRAY_LEN(names); i++) {
+        struct side side;
+        struct ls_diag diag = { 0 };
+        pthread_t thread;
+
+        side.link = agent_link_find(names[i]);
+        assert_int_equal(side.link->hub_create(&env, 1, &side.hub, &diag), LS_OK);
+        side.link->turn(side.hub, 0);
+        side.link->turn(side.hub, 1); /* long past */
+        side.link->turn(side.hub, ls_clock_mono_ns() + LS_NS_PER_MS);
+        assert_int_equal(pthread_create(&thread, NULL, wake_it, &side), 0);
+        side.link->turn(side.hub, INT64_MAX);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        side.link->hub_destroy(side.hub);
+    }
+}
+
+static void create_once(void *ctx)
+{
+    const struct agent_link_class *link = agent_link_find(ctx);
+    struct agent_link_hub *hub = NULL;
+    struct ls_diag diag = { 0 };
+    enum ls_err rc = link->hub_create(&env, 3, &hub, &diag);
+
+    assert_true(rc == (failmalloc_hit() ? LS_ENOMEM : LS_OK));
+    assert_true((rc == LS_OK) == (diag.text[0] == '\0'));
+    link->hub_destroy(hub);
+}
+
+static void hubs_survive_each_failing_allocation(void **state)
+{
+    char tcp[] = "tcp";
+    char null[] = "null";
+
+    (void)state;
+    assert_int_equal(failmalloc_each(create_once, tcp), 3);
+    assert_int_equal(failmalloc_each(create_once, null), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_go_both_ways_in_order),
+        cmocka_unit_test(a_full_socket_loses_nothing_and_goes_on_by_itself),
+        cmocka_unit_test(a_refused_connect_says_so_and_can_be_tried_again),
+        cmocka_unit_test(an_address_that_cannot_be_is_an_error_of_the_open),
+        cmocka_unit_test(fin_and_reset_are_told_apart),
+        cmocka_unit_test(what_arrived_before_the_fin_is_handed_over_before_the_end),
+        cmocka_unit_test(a_failed_send_is_reported_later_and_stops_the_pulling),
+        cmocka_unit_test(callbacks_may_close_and_then_there_are_no_more),
+        cmocka_unit_test(a_link_can_be_opened_again),
+        cmocka_unit_test(a_turn_ends_at_its_instant_or_when_woken),
+        cmocka_unit_test(hubs_survive_each_failing_allocation),
+    };
+    return cmocka_run_group_tests_name("agent.tcp_link", tests, NULL, NULL);
+}
