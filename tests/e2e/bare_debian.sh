@@ -1,0 +1,92 @@
+#!/bin/sh
+# Both commands in a bare Debian 12, from a fresh clone: made by mmdebstrap, used by chroot, gone
+# afterwards. Not a ctest: it needs root, mmdebstrap and a package archive, and takes minutes.
+#
+#   sh tests/e2e/bare_debian.sh [COMMAND...]     quickstart and tests, in the order given (both);
+#                                                each twice, the second time with nothing to install
+#
+# LS_BARE_TAR names a tarball of a bare root made before (mmdebstrap --variant=minbase bookworm TAR).
+set -eu
+
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
+[ $# -gt 0 ] || set -- quickstart tests
+for word in "$@"; do
+    case $word in
+    quickstart | tests) ;;
+    *)
+        echo "bare_debian: quickstart and tests are the commands, not $word" >&2
+        exit 2
+        ;;
+    esac
+done
+
+# In mount and process namespaces of its own: whatever happens, no mount and no process is left.
+if [ -z "${LS_BARE_INSIDE:-}" ]; then
+    LS_BARE_INSIDE=$(mktemp -d)
+    export LS_BARE_INSIDE
+    trap 'rm -rf "$LS_BARE_INSIDE"' EXIT
+    trap 'exit 130' INT TERM HUP
+    unshare --mount --pid --fork --kill-child sh "$0" "$@"
+    exit
+fi
+
+bare=$LS_BARE_INSIDE
+say() {
+    printf 'bare_debian: %s\n' "$*"
+}
+
+if [ -n "${LS_BARE_TAR:-}" ]; then
+    tar -C "$bare" -xf "$LS_BARE_TAR"
+else
+    mmdebstrap --quiet --variant=minbase bookworm "$bare"
+fi
+git clone --quiet --no-hardlinks "$root" "$bare/opt/lockstep"
+mount -t proc proc "$bare/proc"
+mount --rbind /dev "$bare/dev"
+mount --rbind /sys "$bare/sys"
+cp /etc/resolv.conf /etc/hosts "$bare/etc/"
+if [ -n "${LS_CAPTURES:-}" ]; then
+    mkdir -p "$bare/opt/shared/captures"
+    cp "$LS_CAPTURES"/* "$bare/opt/shared/captures/"
+fi
+# Node's own list of authorities may not know who signs for the archive of npm packages here.
+if [ -n "${NODE_EXTRA_CA_CERTS:-}" ]; then
+    cp "$NODE_EXTRA_CA_CERTS" "$bare/etc/extra-ca.crt"
+    NODE_EXTRA_CA_CERTS=/etc/extra-ca.crt
+    export NODE_EXTRA_CA_CERTS
+fi
+
+failures=0
+run() {
+    began=$(date +%s)
+    status=0
+    # From another folder than the checkout, with a small environment, without stdin.
+    chroot "$bare" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
+        NODE_EXTRA_CA_CERTS="${NODE_EXTRA_CA_CERTS:-}" CI="${CI:-}" \
+        /bin/sh -c "cd /var && sh /opt/lockstep/$1" </dev/null || status=$?
+    say "$1: status $status after $(($(date +%s) - began)) s"
+    [ "$status" -eq 0 ] || failures=$((failures + 1))
+}
+
+say "$(du -sm "$bare" --exclude="$bare/proc" --exclude="$bare/sys" --exclude="$bare/dev" | cut -f1) MB, $(chroot "$bare" dpkg-query -W | wc -l) packages"
+for round in first second; do
+    for word in "$@"; do
+        say "$word, the $round time"
+        case $word in
+        quickstart) run deploy/quickstart.sh ;;
+        tests) run tests/run.sh ;;
+        esac
+    done
+done
+say "$(du -sm "$bare" --exclude="$bare/proc" --exclude="$bare/sys" --exclude="$bare/dev" | cut -f1) MB, $(chroot "$bare" dpkg-query -W | wc -l) packages"
+
+# Nothing of it may listen or live: in this process namespace there is only us.
+# shellcheck disable=SC2009 # pgrep has no way to leave out a tree
+alive=$(ps -eo pid=,comm= | awk -v us=$$ '$1 != us && $2 !~ /^(ps|awk|sh)$/')
+[ -z "$alive" ] || {
+    say "left behind: $alive"
+    failures=$((failures + 1))
+}
+[ "$failures" -eq 0 ] && say "ok" && exit 0
+say "$failures failures"
+exit 1
