@@ -64,16 +64,14 @@ missing() {
 # forbid the start. A guard that somebody else put there stays as it is.
 guard_up() {
     if [ ! -e "$guard" ] || grep -q "$guard_mark" "$guard"; then
-        trap guard_down EXIT
-        trap 'exit 130' INT
-        trap 'exit 143' TERM HUP
         printf '#!/bin/sh\n# %s: it is removed when the installation ends\nexit 101\n' \
             "$guard_mark" >"$guard"
         chmod 755 "$guard"
     fi
 }
 
-guard_down() {
+clean_up() {
+    rm -f "$log"
     if [ -e "$guard" ] && grep -q "$guard_mark" "$guard"; then
         rm -f "$guard"
     fi
@@ -119,15 +117,21 @@ fi
 printf 'install: %s\n' "$names"
 DEBIAN_FRONTEND=noninteractive
 export DEBIAN_FRONTEND
+log=$(mktemp)
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 # Of an old package list the files may be gone from the archive: refresh it first. A source of
 # somebody else that does not answer need not keep ours from being installed.
-apt-get -qq -o DPkg::Lock::Timeout=300 update </dev/null ||
+apt-get -qq -o DPkg::Lock::Timeout=300 update </dev/null >"$log" 2>&1 ||
     printf 'install: not every package source answered, going on\n' >&2
 guard_up
 # shellcheck disable=SC2086 # names are words
 apt-get -qq -y -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 --no-install-recommends \
-    install $names </dev/null >&2 ||
+    install $names </dev/null >>"$log" 2>&1 || {
+    cat "$log" >&2
     die "apt-get could not install: $names- its message above says why"
+}
 
 printf '%s\n' "$missing" | while read -r package options; do
     # shellcheck disable=SC2086 # options are words

@@ -26,7 +26,7 @@ if [ -z "${LS_BARE_INSIDE:-}" ]; then
     export LS_BARE_INSIDE
     trap 'rm -rf "$LS_BARE_INSIDE"' EXIT
     trap 'exit 130' INT TERM HUP
-    unshare --mount --pid --fork --kill-child sh "$0" "$@"
+    unshare --mount --pid --fork --kill-child --mount-proc sh "$0" "$@"
     exit
 fi
 
