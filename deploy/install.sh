@@ -109,7 +109,7 @@ names=$(printf '%s\n' "$missing" | awk '{ printf "%s ", $1 }')
 
 if [ "$(id -u)" -ne 0 ]; then
     command -v sudo >/dev/null 2>&1 ||
-        die "missing: $names- become root and run: apt-get install --no-install-recommends $names"
+        die "no sudo here; as root run: apt-get install --no-install-recommends $names"
     printf 'install: %swith sudo\n' "$names"
     exec sudo sh "$here/install.sh" "$@"
 fi
