@@ -1,6 +1,7 @@
 #!/bin/sh
-# A target for tests: nginx in the foreground; when it is told to end, it prints how many requests
-# nginx itself has counted, less the one that asks.
+# A target for tests: nginx in the foreground; when it is told to end, by USR1, it prints how many
+# requests nginx itself has counted, less the one that asks. USR1, because every process of a target
+# gets the signal, and to nginx that one only means to open its log again.
 #
 #   counting_nginx.sh FOLDER PORT HARNESS
 #
@@ -41,11 +42,9 @@ told_to_end() {
     wait "$nginx" || :
     exit 0
 }
-trap told_to_end TERM INT
+trap told_to_end USR1
 
-# In a session of its own: whoever ends this script by a signal to its group does not end nginx, too,
-# before that has been asked.
-setsid nginx -p "$folder" -c "$folder/nginx.conf" &
+nginx -p "$folder" -c "$folder/nginx.conf" &
 nginx=$!
 # A signal ends the wait, and the trap runs.
 wait "$nginx"

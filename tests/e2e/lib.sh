@@ -66,7 +66,7 @@ json() {
         const fs = require("fs");
         const r = JSON.parse(fs.readFileSync(process.argv[1], "utf8"));
         const sum = (list) => list.reduce((a, b) => a + b, 0);
-        const value = eval(process.argv[2]);
+        const value = eval(`(${process.argv[2]})`);
         console.log(typeof value === "string" ? value : JSON.stringify(value));
     ' "$1" "$2"
 }

@@ -15,6 +15,7 @@ targets:
     env: {PATH: "/usr/sbin:/usr/bin:/sbin:/bin"}
     version: [nginx, -v]
     port: $port
+    stop: {signal: USR1}
 workloads:
   - name: hello
     http:

@@ -25,7 +25,7 @@ refused 'broken.yaml:' "$lockstep" run broken.yaml
 refused 'broken.yaml:' "$lockstep" check broken.yaml
 refused 'unknown option' "$lockstep" bench --no-such-option http://127.0.0.1:1/
 refused 'URL' "$lockstep" bench
-refused '127.0.0.1' "$lockstep" bench -c x http://127.0.0.1:1/
+refused '--connections' "$lockstep" bench -c x http://127.0.0.1:1/
 refused 'nowhere' "$lockstep" report nowhere
 refused '--dial' "$agent"
 refused '--role' "$agent" --dial ipc:///nowhere --name a --role cook
@@ -35,7 +35,6 @@ for command in 'dance' 'run nowhere.yaml' 'run broken.yaml' 'check broken.yaml' 
     # shellcheck disable=SC2086 # words
     expect 2 "$lockstep" $command --json
     holds out 'r.exit_status === 2 && r.status === "failed" && r.error.length > 0'
-    same "lines of stdout for $command" 1 "$(grep -c '' out)"
 done
 
 for help in '--help' 'run --help' 'bench --help' 'check --help' 'report --help'; do
