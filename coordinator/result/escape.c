@@ -35,11 +35,21 @@ static bool is_visible(uint32_t c)
     return (c < 0xe000 || c > 0xf8ff) && (c < 0xe0000 || c > 0xe0fff); /* private, tags */
 }
 
-/* Calls put for each character that can be shown as it is, and shows the others as an escape. */
+/* A character that can be shown, with the bytes beside it; 0: none. */
+struct shown {
+    const char *bytes;
+    size_t len;
+    char before;
+    char after;
+};
+
+/* Calls put for each character that can be shown as it is, and for those of the escapes that stand
+ * for the others. */
 static void each(struct ls_buf *out, const char *text,
-                 void (*put)(struct ls_buf *out, const char *character, size_t len))
+                 void (*put)(struct ls_buf *out, const struct shown *shown))
 {
     const unsigned char *p = (const unsigned char *)text;
+    char before = '\0';
 
     while (*p != '\0') {
         uint32_t c = *p;
@@ -47,20 +57,20 @@ static void each(struct ls_buf *out, const char *text,
         char escape[16];
 
         if (len > 0 && is_visible(c)) {
-            put(out, (const char *)p, len);
-            p += len;
-            continue;
+            put(out, &(struct shown){ (const char *)p, len, before, (char)p[len] });
+        } else {
+            (void)snprintf(escape, sizeof(escape), c < 0x100 ? "\\x%02x" : "\\u%04x", (unsigned)c);
+            for (const char *e = escape; *e != '\0'; e++)
+                put(out, &(struct shown){ e, 1, 'x', 'x' });
         }
-        (void)snprintf(escape, sizeof(escape), c < 0x100 ? "\\x%02x" : "\\u%04x", (unsigned)c);
-        for (const char *e = escape; *e != '\0'; e++)
-            put(out, e, 1);
         p += len > 0 ? len : 1;
+        before = (char)p[-1];
     }
 }
 
-static void put_plain(struct ls_buf *out, const char *character, size_t len)
+static void put_plain(struct ls_buf *out, const struct shown *shown)
 {
-    ls_buf_add(out, character, len);
+    ls_buf_add(out, shown->bytes, shown->len);
 }
 
 void coord_escape_text(struct ls_buf *out, const char *text)
@@ -68,19 +78,48 @@ void coord_escape_text(struct ls_buf *out, const char *text)
     each(out, text, put_plain);
 }
 
-static void put_markdown(struct ls_buf *out, const char *character, size_t len)
+static bool is_word(char c)
 {
-    if (len == 1 && *character == '<')
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (unsigned char)c >= 0x80;
+}
+
+/* CommonMark with GitHub's extensions: only where a character could mean something, for the page
+ * is read as it is, too. */
+static bool is_markup(const struct shown *shown)
+{
+    switch (*shown->bytes) {
+    case '_':
+        return !is_word(shown->before) || !is_word(shown->after);
+    case ':':
+        return shown->after == '/'; /* http:// is a link by itself */
+    case '-':
+    case '+':
+    case '=':
+        return shown->before == '\0'; /* a list, a heading's underline */
+    case '.':
+    case ')':
+        return shown->before >= '0' && shown->before <= '9' &&
+               (shown->after == ' ' || shown->after == '\0'); /* a numbered list */
+    default:
+        return strchr("\\`*[]|~$@#", *shown->bytes) != NULL;
+    }
+}
+
+static void put_markdown(struct ls_buf *out, const struct shown *shown)
+{
+    char c = shown->len == 1 ? *shown->bytes : 'x';
+
+    if (c == '<')
         ls_buf_adds(out, "&lt;");
-    else if (len == 1 && *character == '>')
+    else if (c == '>')
         ls_buf_adds(out, "&gt;");
-    else if (len == 1 && *character == '&')
+    else if (c == '&')
         ls_buf_adds(out, "&amp;");
     else {
-        /* A colon and "www." end what would become a link by itself. */
-        if (len == 1 && strchr("\\`*_{}[]()#+-!|~:@^$", *character) != NULL)
+        if (shown->len == 1 && is_markup(shown))
             ls_buf_adds(out, "\\");
-        ls_buf_add(out, character, len);
+        ls_buf_add(out, shown->bytes, shown->len);
     }
 }
 
@@ -89,11 +128,11 @@ void coord_escape_markdown(struct ls_buf *out, const char *text)
     each(out, text, put_markdown);
 }
 
-static void put_csv(struct ls_buf *out, const char *character, size_t len)
+static void put_csv(struct ls_buf *out, const struct shown *shown)
 {
-    if (len == 1 && *character == '"')
+    if (*shown->bytes == '"')
         ls_buf_adds(out, "\"");
-    ls_buf_add(out, character, len);
+    ls_buf_add(out, shown->bytes, shown->len);
 }
 
 void coord_escape_csv(struct ls_buf *out, const char *text)

@@ -37,7 +37,7 @@ static void table(struct ls_buf *out, struct coord_table *rows)
 }
 
 static void section(struct ls_buf *out, const char *title, const Ls__Result *result,
-                    void (*part)(const Ls__Result *result, const struct coord_say *say))
+                    void (*part)(const Ls__Result *result, struct coord_say *say))
 {
     struct ls_buf body;
     struct page page = { .out = &body, .list = true };
@@ -50,7 +50,7 @@ static void section(struct ls_buf *out, const char *title, const Ls__Result *res
         ls_buf_add(out, body.data, body.len);
         ls_buf_adds(out, "\n");
     }
-    out->ok = out->ok && body.ok;
+    out->ok = out->ok && body.ok && !to.failed;
     ls_buf_fini(&body);
 }
 
@@ -67,13 +67,16 @@ static void workload(struct ls_buf *out, const Ls__Result *result, const char *n
     table(out, &rows);
     coord_part_comparisons(result, name, &list);
     coord_part_notes(result, name, &list);
+    out->ok = out->ok && !list.failed;
     ls_buf_adds(out, "\n");
 }
 
 void coord_report_markdown(const Ls__Result *result, struct ls_buf *out)
 {
     struct page paragraph = { .out = out };
+    struct page item = { .out = out, .list = true };
     struct coord_say text = { .say = sentence, .ctx = &paragraph };
+    struct coord_say list = { .say = sentence, .ctx = &item };
     const char **names = NULL;
     size_t n = coord_result_workloads(result, &names);
     struct coord_table rows;
@@ -87,11 +90,13 @@ void coord_report_markdown(const Ls__Result *result, struct ls_buf *out)
         workload(out, result, names[i]);
     free(names);
     if (result->n_trials == 1) {
-        heading(out, "##", "Latency");
+        heading(out, "##", "In detail");
         coord_part_latency(result->trials[0], &rows);
         table(out, &rows);
+        coord_part_details(result->trials[0], &list);
+        ls_buf_adds(out, "\n");
     }
-    if (result->n_trials > 0) {
+    if (result->n_trials > 1) {
         heading(out, "##", "Trials");
         coord_part_trials(result, false, &rows);
         table(out, &rows);

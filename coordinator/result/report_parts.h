@@ -28,26 +28,26 @@ void coord_part_standings(const Ls__Result *result, struct coord_table *out);
 struct coord_say {
     void (*say)(void *ctx, enum coord_style style, const char *text);
     void *ctx;
+    bool failed; /* set when there was no memory for a sentence */
 };
 
 /* "closed, 64 connections, 2 clients" and what the latencies are, of a workload's first trial. */
-void coord_part_load(const Ls__Result *result, const char *workload, const struct coord_say *say);
+void coord_part_load(const Ls__Result *result, const char *workload, struct coord_say *say);
 /* "nginx: 1.21x (1.18 to 1.25) more requests/s than node", "no difference shown ..." */
-void coord_part_comparisons(const Ls__Result *result, const char *workload,
-                            const struct coord_say *say);
+void coord_part_comparisons(const Ls__Result *result, const char *workload, struct coord_say *say);
 /* What is to be known of a workload's summary: trials left out, spread. */
-void coord_part_notes(const Ls__Result *result, const char *workload, const struct coord_say *say);
+void coord_part_notes(const Ls__Result *result, const char *workload, struct coord_say *say);
 /* Each reason once, with the trials that it holds for, worst first. */
-void coord_part_reasons(const Ls__Result *result, const struct coord_say *say);
+void coord_part_reasons(const Ls__Result *result, struct coord_say *say);
 /* Requests, connections, server, clients of one trial, a line each. */
-void coord_part_details(const Ls__Trial *trial, const struct coord_say *say);
+void coord_part_details(const Ls__Trial *trial, struct coord_say *say);
 /* What was tested and where. */
-void coord_part_targets(const Ls__Result *result, const struct coord_say *say);
-void coord_part_hosts(const Ls__Result *result, const struct coord_say *say);
+void coord_part_targets(const Ls__Result *result, struct coord_say *say);
+void coord_part_hosts(const Ls__Result *result, struct coord_say *say);
 /* How to read the intervals; nothing when there are none. */
-void coord_part_method(const Ls__Result *result, const struct coord_say *say);
+void coord_part_method(const Ls__Result *result, struct coord_say *say);
 
 /* "6 of 6 trials, complete" */
-void coord_part_status(const Ls__Result *result, const struct coord_say *say);
+void coord_part_status(const Ls__Result *result, struct coord_say *say);
 
 #endif

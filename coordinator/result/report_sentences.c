@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/units.h"
 #include "coordinator/result/report_parts.h"
 #include "coordinator/result/requests.h"
 #include "coordinator/result/summary.h"
 #include "coordinator/run/verdict.h"
 
-static void say(const struct coord_say *to, enum coord_style style, const char *fmt, ...)
-    LS_PRINTF(3, 4);
-static void say(const struct coord_say *to, enum coord_style style, const char *fmt, ...)
+static void say(struct coord_say *to, enum coord_style style, const char *fmt, ...) LS_PRINTF(3, 4);
+static void say(struct coord_say *to, enum coord_style style, const char *fmt, ...)
 {
     char text[1024];
     va_list ap;
@@ -28,7 +28,7 @@ static const char *plural(uint64_t n)
     return n == 1 ? "" : "s";
 }
 
-void coord_part_status(const Ls__Result *result, const struct coord_say *to)
+void coord_part_status(const Ls__Result *result, struct coord_say *to)
 {
     bool complete = strcmp(result->status, "complete") == 0;
 
@@ -51,7 +51,16 @@ static const Ls__Trial *first_of(const Ls__Result *result, const char *workload)
     return NULL;
 }
 
-void coord_part_load(const Ls__Result *result, const char *workload, const struct coord_say *to)
+/* "5s" as the plan had it; what a fixed count took is rounded. */
+static void say_length(int64_t ns, char *out, size_t out_bytes)
+{
+    if (ns % LS_NS_PER_MS == 0)
+        (void)ls_format_duration(ns, out, out_bytes);
+    else
+        (void)ls_human_duration((double)ns, out, out_bytes);
+}
+
+void coord_part_load(const Ls__Result *result, const char *workload, struct coord_say *to)
 {
     const Ls__Trial *trial = first_of(result, workload);
     char window[48] = "an unknown time";
@@ -61,7 +70,7 @@ void coord_part_load(const Ls__Result *result, const char *workload, const struc
         return;
     connections = trial->connections != NULL ? trial->connections->asked : 0;
     if (trial->window != NULL)
-        (void)ls_human_duration((double)trial->window->duration_ns, window, sizeof(window));
+        say_length(trial->window->duration_ns, window, sizeof(window));
     say(to, COORD_STYLE_NONE,
         "%.200s load, %" PRIu64 " connection%s, %zu client%s, measured for %s",
         trial->load[0] != '\0' ? trial->load : "unknown", connections, plural(connections),
@@ -91,11 +100,12 @@ static unsigned runs_of(const Ls__Result *result, const char *workload, const ch
 
 /* The one with the larger median first, so that the ratio is at least 1. */
 static void compare(const Ls__Result *result, const char *workload, const char *a, const char *b,
-                    const struct coord_metric *metric, const struct coord_say *to)
+                    const struct coord_metric *metric, struct coord_say *to)
 {
     const Ls__Summary *row_a = coord_summary_find(result, workload, a, metric->name);
     const Ls__Summary *row_b = coord_summary_find(result, workload, b, metric->name);
     struct coord_ratio ratio;
+    enum ls_err rc;
 
     if (row_a == NULL || row_b == NULL || row_a->n == 0 || row_b->n == 0)
         return;
@@ -105,12 +115,14 @@ static void compare(const Ls__Result *result, const char *workload, const char *
         a = b;
         b = swap;
     }
-    if (coord_summary_ratio(result, workload, a, b, metric, &ratio) != LS_OK)
+    rc = coord_summary_ratio(result, workload, a, b, metric, &ratio);
+    to->failed = to->failed || rc == LS_ENOMEM;
+    if (rc != LS_OK)
         return;
     if (ratio.is_range)
         say(to, COORD_STYLE_NONE,
-            "%.64s: %.2fx %s than %.64s, from %u and %u runs: too few to tell", a, ratio.ratio,
-            metric->more, b, runs_of(result, workload, a, metric->name),
+            "%.64s and %.64s: too few runs to tell by %s (%.2fx, from %u and %u)", a, b,
+            metric->noun, ratio.ratio, runs_of(result, workload, a, metric->name),
             runs_of(result, workload, b, metric->name));
     else if (!ratio.differs)
         say(to, COORD_STYLE_NONE,
@@ -123,7 +135,7 @@ static void compare(const Ls__Result *result, const char *workload, const char *
 
 /* Everybody against the best. */
 static void compare_all(const Ls__Result *result, const char *workload, const char **targets,
-                        size_t n, const struct coord_metric *metric, const struct coord_say *to)
+                        size_t n, const struct coord_metric *metric, struct coord_say *to)
 {
     const char *best = NULL;
     double best_median = 0;
@@ -145,8 +157,7 @@ static void compare_all(const Ls__Result *result, const char *workload, const ch
     }
 }
 
-void coord_part_comparisons(const Ls__Result *result, const char *workload,
-                            const struct coord_say *to)
+void coord_part_comparisons(const Ls__Result *result, const char *workload, struct coord_say *to)
 {
     static const char *const closed[] = { "throughput_per_s", "cpu_ns_per_request" };
     static const char *const open[] = { "response_time_p99_ns", "cpu_ns_per_request" };
@@ -154,6 +165,7 @@ void coord_part_comparisons(const Ls__Result *result, const char *workload,
     const char **targets = NULL;
     size_t n = coord_result_targets(result, &targets);
 
+    to->failed = to->failed || targets == NULL;
     for (size_t i = 0; trial != NULL && i < LS_ARRAY_LEN(closed); i++) {
         const struct coord_metric *metric =
             coord_metric_find(coord_trial_is_open(trial) ? open[i] : closed[i]);
@@ -164,7 +176,7 @@ void coord_part_comparisons(const Ls__Result *result, const char *workload,
     free(targets);
 }
 
-void coord_part_notes(const Ls__Result *result, const char *workload, const struct coord_say *to)
+void coord_part_notes(const Ls__Result *result, const char *workload, struct coord_say *to)
 {
     for (size_t i = 0; i < result->n_summary; i++) {
         const Ls__Summary *row = result->summary[i];
@@ -177,7 +189,7 @@ void coord_part_notes(const Ls__Result *result, const char *workload, const stru
 }
 
 /* Only what was compared by an interval needs to be explained. */
-void coord_part_method(const Ls__Result *result, const struct coord_say *to)
+void coord_part_method(const Ls__Result *result, struct coord_say *to)
 {
     unsigned fewest = UINT32_MAX;
 
@@ -259,7 +271,7 @@ static void list_trials(const Ls__Result *result, const Ls__Reason *reason, char
 }
 
 static void say_reasons(const Ls__Result *result, Ls__Verdict verdict, enum coord_style style,
-                        const struct coord_say *to)
+                        struct coord_say *to)
 {
     char trials[200];
 
@@ -276,7 +288,7 @@ static void say_reasons(const Ls__Result *result, Ls__Verdict verdict, enum coor
     }
 }
 
-void coord_part_reasons(const Ls__Result *result, const struct coord_say *to)
+void coord_part_reasons(const Ls__Result *result, struct coord_say *to)
 {
     say_reasons(result, LS__VERDICT__VERDICT_INVALID, COORD_STYLE_BAD, to);
     say_reasons(result, LS__VERDICT__VERDICT_SUSPECT, COORD_STYLE_WARN, to);
@@ -285,7 +297,7 @@ void coord_part_reasons(const Ls__Result *result, const struct coord_say *to)
 /* ---- one trial in detail ----------------------------------------------------------------------
  */
 
-static void say_requests(const Ls__Trial *trial, const struct coord_say *to)
+static void say_requests(const Ls__Trial *trial, struct coord_say *to)
 {
     const Ls__Requests *requests = trial->requests;
     const Ls__Requests *warmup = trial->warmup != NULL ? trial->warmup->requests : NULL;
@@ -303,7 +315,7 @@ static void say_requests(const Ls__Trial *trial, const struct coord_say *to)
             warmup->sent, warmup->ok);
 }
 
-static void say_connections(const Ls__Trial *trial, const struct coord_say *to)
+static void say_connections(const Ls__Trial *trial, struct coord_say *to)
 {
     const Ls__Connections *connections = trial->connections;
     uint64_t first = connections->opened > connections->reopened
@@ -319,7 +331,7 @@ static void say_connections(const Ls__Trial *trial, const struct coord_say *to)
             connections->failures[i]->name);
 }
 
-static void say_bytes(const Ls__Trial *trial, const struct coord_say *to)
+static void say_bytes(const Ls__Trial *trial, struct coord_say *to)
 {
     double seconds = trial->window != NULL ? (double)trial->window->duration_ns / 1e9 : 0;
     char in[48], out[48], rate[48];
@@ -332,7 +344,7 @@ static void say_bytes(const Ls__Trial *trial, const struct coord_say *to)
         ls_human_size((double)trial->bytes_out, out, sizeof(out)));
 }
 
-static void say_server(const Ls__Server *server, const struct coord_say *to)
+static void say_server(const Ls__Server *server, struct coord_say *to)
 {
     char cpu[48], memory[48];
 
@@ -345,7 +357,7 @@ static void say_server(const Ls__Server *server, const struct coord_say *to)
         server->processes == 1 ? "" : "es", server->threads, plural(server->threads));
 }
 
-static void say_clients(const Ls__Trial *trial, const struct coord_say *to)
+static void say_clients(const Ls__Trial *trial, struct coord_say *to)
 {
     char skew[48], error[48];
 
@@ -363,7 +375,7 @@ static void say_clients(const Ls__Trial *trial, const struct coord_say *to)
             ls_human_duration((double)trial->window->start_skew_error_ns, error, sizeof(error)));
 }
 
-void coord_part_details(const Ls__Trial *trial, const struct coord_say *to)
+void coord_part_details(const Ls__Trial *trial, struct coord_say *to)
 {
     char rate[48];
 
@@ -383,11 +395,12 @@ void coord_part_details(const Ls__Trial *trial, const struct coord_say *to)
 /* ---- what and where ---------------------------------------------------------------------------
  */
 
-void coord_part_targets(const Ls__Result *result, const struct coord_say *to)
+void coord_part_targets(const Ls__Result *result, struct coord_say *to)
 {
     const char **targets = NULL;
     size_t n = coord_result_targets(result, &targets);
 
+    to->failed = to->failed || targets == NULL;
     for (size_t t = 0; t < n; t++) {
         const Ls__Program *program = NULL;
 
@@ -405,7 +418,7 @@ void coord_part_targets(const Ls__Result *result, const struct coord_say *to)
     free(targets);
 }
 
-void coord_part_hosts(const Ls__Result *result, const struct coord_say *to)
+void coord_part_hosts(const Ls__Result *result, struct coord_say *to)
 {
     for (size_t i = 0; i < result->n_hosts; i++) {
         const Ls__Host *host = result->hosts[i];

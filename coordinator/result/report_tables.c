@@ -23,6 +23,7 @@ static bool belongs(const Ls__Trial *trial, const char *workload, const char *ta
 
 static const struct coord_column summary_columns[] = {
     { "target", "target", true },
+    { "verdicts", "trials", true },
     { "throughput_per_s", "requests/s", false },
     { "spread", "spread", false },
     { "p50_ns", "p50", false },
@@ -31,7 +32,6 @@ static const struct coord_column summary_columns[] = {
     { "errors", "errors", false },
     { "cpu_ns_per_request", "CPU/request", false },
     { "rss_peak_bytes", "memory", false },
-    { "verdicts", "trials", true },
 };
 
 static void median_cell(const Ls__Result *result, const char *workload, const char *target,
@@ -98,7 +98,8 @@ static void verdicts_cell(const Ls__Result *result, const char *workload, const 
             ls_buf_addf(&text, "%s%u %s", text.len > 0 ? ", " : "", counts[v],
                         coord_verdict_name((Ls__Verdict)v));
     }
-    coord_table_text(out, text.data != NULL ? (const char *)text.data : "-", style_of(worst));
+    out->ok = out->ok && text.ok;
+    coord_table_text(out, text.data != NULL ? (const char *)text.data : "", style_of(worst));
     ls_buf_fini(&text);
 }
 
@@ -116,6 +117,7 @@ void coord_part_summary(const Ls__Result *result, const char *workload, struct c
         if (row == NULL)
             continue;
         coord_table_text(out, targets[t], COORD_STYLE_NONE);
+        verdicts_cell(result, workload, targets[t], out);
         median_cell(result, workload, targets[t], "throughput_per_s", out);
         coord_table_maybe(out, row->n > 1 && row->median > 0,
                           row->median > 0 ? (row->max - row->min) / row->median : 0,
@@ -124,7 +126,6 @@ void coord_part_summary(const Ls__Result *result, const char *workload, struct c
         errors_cell(result, workload, targets[t], out);
         median_cell(result, workload, targets[t], "cpu_ns_per_request", out);
         median_cell(result, workload, targets[t], "rss_peak_bytes", out);
-        verdicts_cell(result, workload, targets[t], out);
     }
     free(targets);
 }
@@ -135,7 +136,7 @@ void coord_part_summary(const Ls__Result *result, const char *workload, struct c
 /* One figure of a trial; some stand on the page as well, the others in csv only. */
 struct figure {
     struct coord_column column;
-    bool on_page;
+    enum { IN_CSV, ON_PAGE, ON_PAGE_OF_MANY } where; /* the last: where workloads differ */
     void (*cell)(const Ls__Trial *trial, struct coord_table *out);
 };
 
@@ -304,57 +305,69 @@ static void cell_reasons(const Ls__Trial *trial, struct coord_table *out)
 {
     struct ls_buf codes;
 
-    ls_buf_init(&codes, 4096);
+    ls_buf_init(&codes, 1 << 20);
     for (size_t i = 0; i < trial->n_reasons; i++)
         ls_buf_addf(&codes, "%s%s", i > 0 ? " " : "", trial->reasons[i]->code);
+    out->ok = out->ok && codes.ok;
     coord_table_text(out, codes.data != NULL ? (const char *)codes.data : "", COORD_STYLE_NONE);
     ls_buf_fini(&codes);
 }
 
 static const struct figure figures[] = {
-    { { "trial", "trial", false }, true, cell_index },
-    { { "target", "target", true }, true, cell_target },
-    { { "workload", "workload", true }, true, cell_workload },
-    { { "repetition", "rep", false }, true, cell_repetition },
-    { { "status", "status", true }, false, cell_status },
-    { { "load", "load", true }, false, cell_load },
-    { { "offered_per_s", "offered/s", false }, false, cell_offered },
-    { { "throughput_per_s", "requests/s", false }, true, cell_throughput },
-    { { "latency_kind", "latency", true }, false, cell_kind },
-    { { "mean_ns", "mean", false }, false, cell_mean },
-    { { "p50_ns", "p50", false }, true, cell_p50 },
-    { { "p90_ns", "p90", false }, false, cell_p90 },
-    { { "p99_ns", "p99", false }, true, cell_p99 },
-    { { "p999_ns", "p99.9", false }, false, cell_p999 },
-    { { "max_ns", "max", false }, true, cell_max },
-    { { "sent", "sent", false }, false, cell_sent },
-    { { "ok", "ok", false }, false, cell_ok },
-    { { "errors", "errors", false }, true, cell_errors },
-    { { "in_flight_mean", "in flight", false }, false, cell_in_flight },
-    { { "start_skew_ns", "skew", false }, false, cell_skew },
-    { { "start_skew_error_ns", "skew error", false }, false, cell_skew_error },
-    { { "cpu_ns_per_request", "CPU/request", false }, true, cell_cpu },
-    { { "cpu_cores_used", "cores", false }, false, cell_cores },
-    { { "rss_peak_bytes", "memory", false }, true, cell_memory },
-    { { "verdict", "verdict", true }, true, cell_verdict },
-    { { "reasons", "reasons", true }, false, cell_reasons },
+    { { "trial", "trial", false }, ON_PAGE, cell_index },
+    { { "target", "target", true }, ON_PAGE, cell_target },
+    { { "workload", "workload", true }, ON_PAGE_OF_MANY, cell_workload },
+    { { "repetition", "rep", false }, ON_PAGE, cell_repetition },
+    { { "status", "status", true }, IN_CSV, cell_status },
+    { { "verdict", "verdict", true }, ON_PAGE, cell_verdict },
+    { { "load", "load", true }, IN_CSV, cell_load },
+    { { "offered_per_s", "offered/s", false }, IN_CSV, cell_offered },
+    { { "throughput_per_s", "requests/s", false }, ON_PAGE, cell_throughput },
+    { { "latency_kind", "latency", true }, IN_CSV, cell_kind },
+    { { "mean_ns", "mean", false }, IN_CSV, cell_mean },
+    { { "p50_ns", "p50", false }, ON_PAGE, cell_p50 },
+    { { "p90_ns", "p90", false }, IN_CSV, cell_p90 },
+    { { "p99_ns", "p99", false }, ON_PAGE, cell_p99 },
+    { { "p999_ns", "p99.9", false }, IN_CSV, cell_p999 },
+    { { "max_ns", "max", false }, ON_PAGE, cell_max },
+    { { "sent", "sent", false }, IN_CSV, cell_sent },
+    { { "ok", "ok", false }, IN_CSV, cell_ok },
+    { { "errors", "errors", false }, ON_PAGE, cell_errors },
+    { { "in_flight_mean", "in flight", false }, IN_CSV, cell_in_flight },
+    { { "start_skew_ns", "skew", false }, IN_CSV, cell_skew },
+    { { "start_skew_error_ns", "skew error", false }, IN_CSV, cell_skew_error },
+    { { "cpu_ns_per_request", "CPU/request", false }, ON_PAGE, cell_cpu },
+    { { "cpu_cores_used", "cores", false }, IN_CSV, cell_cores },
+    { { "rss_peak_bytes", "memory", false }, ON_PAGE, cell_memory },
+    { { "reasons", "reasons", true }, IN_CSV, cell_reasons },
 };
+
+static bool workloads_differ(const Ls__Result *result)
+{
+    for (size_t i = 1; i < result->n_trials; i++) {
+        if (strcmp(result->trials[i]->workload, result->trials[0]->workload) != 0)
+            return true;
+    }
+    return false;
+}
 
 void coord_part_trials(const Ls__Result *result, bool all, struct coord_table *out)
 {
     struct coord_column columns[LS_ARRAY_LEN(figures)];
+    const struct figure *shown[LS_ARRAY_LEN(figures)];
+    bool many = workloads_differ(result);
     size_t count = 0;
 
     for (size_t i = 0; i < LS_ARRAY_LEN(figures); i++) {
-        if (all || figures[i].on_page)
-            columns[count++] = figures[i].column;
+        if (!all && figures[i].where != ON_PAGE && !(many && figures[i].where == ON_PAGE_OF_MANY))
+            continue;
+        shown[count] = &figures[i];
+        columns[count++] = figures[i].column;
     }
     coord_table_init(out, columns, count);
     for (size_t t = 0; t < result->n_trials; t++) {
-        for (size_t i = 0; i < LS_ARRAY_LEN(figures); i++) {
-            if (all || figures[i].on_page)
-                figures[i].cell(result->trials[t], out);
-        }
+        for (size_t i = 0; i < count; i++)
+            shown[i]->cell(result->trials[t], out);
     }
 }
 

@@ -57,6 +57,7 @@ static void sentence(void *ctx, enum coord_style style, const char *text)
 
     ls_buf_reset(&page->line);
     coord_escape_text(&page->line, text);
+    page->out->ok = page->out->ok && page->line.ok;
     (void)snprintf(hang, sizeof(hang), "%s  ", page->indent);
     ls_buf_adds(page->out, coord_style_begin(style, page->colour));
     wrap(page, page->line.data != NULL ? (const char *)page->line.data : "", page->indent, hang);
@@ -72,6 +73,7 @@ static void heading(struct page *page, const char *title, const char *more)
         ls_buf_adds(&page->line, ": ");
         coord_escape_text(&page->line, more);
     }
+    page->out->ok = page->out->ok && page->line.ok;
     ls_buf_adds(page->out, page->colour ? "\033[1m" : "");
     wrap(page, page->line.data != NULL ? (const char *)page->line.data : "", "", "  ");
     ls_buf_adds(page->out, page->colour ? "\033[0m\n" : "\n");
@@ -79,7 +81,7 @@ static void heading(struct page *page, const char *title, const char *more)
 
 /* A list of sentences under a title, or nothing at all. */
 static void section(struct page *page, const char *title, const Ls__Result *result,
-                    void (*part)(const Ls__Result *result, const struct coord_say *say))
+                    void (*part)(const Ls__Result *result, struct coord_say *say))
 {
     struct ls_buf *out = page->out, body;
     struct coord_say to = { .say = sentence, .ctx = page };
@@ -93,7 +95,7 @@ static void section(struct page *page, const char *title, const Ls__Result *resu
         heading(page, title, NULL);
         ls_buf_add(out, body.data, body.len);
     }
-    out->ok = out->ok && body.ok;
+    out->ok = out->ok && body.ok && !to.failed;
     ls_buf_fini(&body);
 }
 
@@ -118,6 +120,7 @@ static void workload(struct page *page, const Ls__Result *result, const char *na
     ls_buf_adds(page->out, "\n");
     coord_part_comparisons(result, name, &to);
     coord_part_notes(result, name, &to);
+    page->out->ok = page->out->ok && !to.failed;
 }
 
 static void all_workloads(struct page *page, const Ls__Result *result)
@@ -219,6 +222,5 @@ void coord_report_text(const Ls__Result *result, const struct coord_report_optio
         coord_escape_text(out, options->dir);
         ls_buf_adds(out, "\n");
     }
-    out->ok = out->ok && page.line.ok;
     ls_buf_fini(&page.line);
 }

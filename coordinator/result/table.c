@@ -133,21 +133,6 @@ static size_t row_count(const struct coord_table *table)
     return table->column_count > 0 ? table->cell_count / table->column_count : 0;
 }
 
-static size_t column_width(const struct coord_table *table, size_t column, size_t most,
-                           struct ls_buf *scratch)
-{
-    size_t width = coord_text_width(table->columns[column].title);
-
-    for (size_t row = 0; row < row_count(table); row++) {
-        size_t one;
-
-        shown(&table->cells[row * table->column_count + column], most, scratch);
-        one = scratch->data != NULL ? coord_text_width((const char *)scratch->data) : 0;
-        width = one > width ? one : width;
-    }
-    return width;
-}
-
 static void pad(struct ls_buf *out, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -158,7 +143,8 @@ static void pad(struct ls_buf *out, size_t n)
 static void put(struct ls_buf *out, const char *text, size_t width, bool left, bool last,
                 const char *begin, const char *end)
 {
-    size_t blanks = width - coord_text_width(text);
+    size_t shown_width = coord_text_width(text);
+    size_t blanks = width > shown_width ? width - shown_width : 0;
 
     if (!left)
         pad(out, blanks);
@@ -175,8 +161,30 @@ struct layout {
     size_t from, to; /* columns of this block, beside the first */
     size_t most;     /* characters of a cell */
     bool colour;
+    bool ok;
     struct ls_buf scratch;
 };
+
+static const char *cell_text(struct layout *layout, const struct coord_cell *cell)
+{
+    shown(cell, layout->most, &layout->scratch);
+    layout->ok = layout->ok && layout->scratch.ok;
+    return layout->scratch.data != NULL ? (const char *)layout->scratch.data : "";
+}
+
+static size_t column_width(struct layout *layout, size_t column)
+{
+    const struct coord_table *table = layout->table;
+    size_t width = coord_text_width(table->columns[column].title);
+
+    for (size_t row = 0; row < row_count(table); row++) {
+        size_t one =
+            coord_text_width(cell_text(layout, &table->cells[row * table->column_count + column]));
+
+        width = one > width ? one : width;
+    }
+    return width;
+}
 
 /* row: SIZE_MAX is the head. */
 static void write_row(struct layout *layout, size_t row, struct ls_buf *out)
@@ -194,8 +202,7 @@ static void write_row(struct layout *layout, size_t row, struct ls_buf *out)
         if (row != SIZE_MAX) {
             const struct coord_cell *cell = &table->cells[row * table->column_count + i];
 
-            shown(cell, layout->most, &layout->scratch);
-            text = layout->scratch.data != NULL ? (const char *)layout->scratch.data : "";
+            text = cell_text(layout, cell);
             style = cell->style;
         }
         ls_buf_adds(out, i == 0 ? INDENT : "");
@@ -209,9 +216,9 @@ static void write_row(struct layout *layout, size_t row, struct ls_buf *out)
 void coord_table_write_text(const struct coord_table *table, unsigned width, bool colour,
                             struct ls_buf *out)
 {
-    struct layout layout = { .table = table,
-                             .most = width / 3 > 12 ? width / 3 : 12,
-                             .colour = colour };
+    struct layout layout = {
+        .table = table, .most = width / 3 > 12 ? width / 3 : 12, .colour = colour, .ok = true
+    };
     size_t *widths = calloc(table->column_count + 1, sizeof(*widths));
 
     if (!table->ok || widths == NULL) {
@@ -222,7 +229,7 @@ void coord_table_write_text(const struct coord_table *table, unsigned width, boo
     ls_buf_init(&layout.scratch, SHOWN_MAX);
     layout.widths = widths;
     for (size_t i = 0; i < table->column_count; i++)
-        widths[i] = column_width(table, i, layout.most, &layout.scratch);
+        widths[i] = column_width(&layout, i);
     layout.from = table->column_count > 1 ? 1 : 0;
     do {
         size_t used = strlen(INDENT) + widths[0];
@@ -237,7 +244,7 @@ void coord_table_write_text(const struct coord_table *table, unsigned width, boo
             write_row(&layout, row, out);
         layout.from = layout.to;
     } while (layout.from < table->column_count);
-    out->ok = out->ok && layout.scratch.ok;
+    out->ok = out->ok && layout.ok;
     ls_buf_fini(&layout.scratch);
     free(widths);
 }
