@@ -86,7 +86,7 @@ static void client_disarm(void *role)
 {
     struct client *c = role;
 
-    agent_load_stop(c->load);
+    (void)agent_load_stop(c->load); /* whatever follows is of no interest */
     c->armed = false;
 }
 
@@ -361,8 +361,7 @@ static void client_finish(void *role)
     struct client *c = role;
 
     c->finishing = true;
-    if (c->load != NULL && c->armed) {
-        agent_load_stop(c->load);
+    if (c->load != NULL && c->armed && agent_load_stop(c->load)) {
         c->env.wake(c->env.ctx);
         return; /* DONE follows */
     }

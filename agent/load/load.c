@@ -221,14 +221,14 @@ enum ls_err agent_load_arm(struct agent_load *load, const struct load_window *wi
     return rc;
 }
 
-void agent_load_stop(struct agent_load *load)
+bool agent_load_stop(struct agent_load *load)
 {
     bool any_started = false;
 
     if (load->state == STATE_PREFLIGHT)
         agent_preflight_cancel(load->preflight);
     if (load->state != STATE_ARMED && load->state != STATE_RUNNING)
-        return;
+        return false;
     for (uint32_t i = 0; i < load->workload->workers; i++)
         agent_worker_stop(load->workers[i]);
     for (uint32_t i = 0; i < load->workload->workers; i++) {
@@ -243,6 +243,7 @@ void agent_load_stop(struct agent_load *load)
         destroy_workers(load);
         load->state = STATE_IDLE;
     }
+    return any_started;
 }
 
 const char *agent_load_io(const struct agent_load *load)
