@@ -71,10 +71,10 @@ enum ls_err ls_cpuset_parse(const char *text, struct ls_cpuset *out, struct ls_d
 
 const char *ls_cpuset_format(const struct ls_cpuset *set, char *out, size_t out_bytes)
 {
-    static const char cut[] = "...";
     size_t used = 0;
+    size_t room_for_dots = 0; /* the longest whole list so far that ",..." fits behind */
 
-    assert(out_bytes >= sizeof(cut));
+    assert(out_bytes >= sizeof("..."));
     out[0] = '\0';
     for (unsigned first = 0; first < LS_CPU_MAX; first++) {
         char item[16];
@@ -87,10 +87,11 @@ const char *ls_cpuset_format(const struct ls_cpuset *set, char *out, size_t out_
             last++;
         len = snprintf(item, sizeof(item), first == last ? "%s%u" : "%s%u-%u", used == 0 ? "" : ",",
                        first, last);
+        if (used + sizeof(",...") <= out_bytes)
+            room_for_dots = used;
         if (used + (size_t)len >= out_bytes) {
-            while (used > 0 && used + sizeof(cut) > out_bytes)
-                used--;
-            (void)memcpy(out + used, cut, sizeof(cut));
+            (void)snprintf(out + room_for_dots, out_bytes - room_for_dots, "%s...",
+                           room_for_dots == 0 ? "" : ",");
             break;
         }
         (void)memcpy(out + used, item, (size_t)len + 1);

@@ -17,7 +17,8 @@ struct ls_cpuset {
 /* Takes the whole text; LS_EINVAL, LS_ERANGE (CPU number too large, 3-1). Empty text: empty set. */
 enum ls_err ls_cpuset_parse(const char *text, struct ls_cpuset *out,
                             struct ls_diag *diag) LS_NODISCARD;
-/* Shortest list; returns out. A list that does not fit ends in "...". */
+/* Shortest list; returns out. A list that does not fit ends in "..." in
+ * place of whole items; out_bytes >= 4. */
 const char *ls_cpuset_format(const struct ls_cpuset *set, char *out, size_t out_bytes);
 
 void ls_cpuset_clear(struct ls_cpuset *set);

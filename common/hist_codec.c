@@ -168,7 +168,7 @@ static enum ls_err take_summary(struct ls_bytes *in, struct summary *out, struct
         !take_varint(in, &out->max_ns) || !take_varint(in, &out->clipped) ||
         !take_varint(in, &out->runs))
         return refuse(diag, "it ends too early");
-    if (out->max_ns > INT64_MAX || out->min_ns > out->max_ns || out->clipped > out->count ||
+    if (out->max_ns > INT64_MAX || out->min_ns > out->max_ns ||
         (out->count == 0) != (out->runs == 0) || (out->count == 0 && out->max_ns != 0) ||
         (out->count == 1 && out->min_ns != out->max_ns))
         return refuse(diag, "its extremes and its count contradict each other");

@@ -20,7 +20,7 @@ void ls_offset_add(struct ls_offset *offset, int64_t t1, int64_t t2, int64_t t3,
     ls_i128 ahead = ((ls_i128)t2 - t1 + ((ls_i128)t3 - t4)) / 2;
     ls_i128 round_trip = (ls_i128)t4 - t1 - ((ls_i128)t3 - t2);
 
-    if (t4 < t1 || t3 < t2 || round_trip < 0 || !fits(round_trip) || !fits(ahead))
+    if (t3 < t2 || round_trip < 0 || !fits(round_trip) || !fits(ahead))
         return;
     offset->samples[offset->next].at_ns = t4;
     offset->samples[offset->next].offset_ns = (int64_t)ahead;

@@ -46,6 +46,14 @@ static int64_t instant_of(double rate_per_s, uint64_t k)
     return k == 0 ? 0 : (int64_t)((scaled << -rate.exponent) / rate.odd);
 }
 
+/* at - start, or the end of time. */
+static int64_t since(int64_t at_ns, int64_t start_ns)
+{
+    ls_i128 ns = (ls_i128)at_ns - start_ns;
+
+    return ns > INT64_MAX ? INT64_MAX : (int64_t)ns;
+}
+
 /* Smallest k whose instant is at or after since_ns. */
 static uint64_t first_at(double rate_per_s, int64_t since_ns)
 {
@@ -112,5 +120,6 @@ uint64_t ls_schedule_count(enum ls_law law, double rate_per_s, int64_t start_ns,
         return 0;
     if (from_ns < start_ns)
         from_ns = start_ns;
-    return first_at(rate_per_s, to_ns - start_ns) - first_at(rate_per_s, from_ns - start_ns);
+    return first_at(rate_per_s, since(to_ns, start_ns)) -
+           first_at(rate_per_s, since(from_ns, start_ns));
 }

@@ -1,5 +1,6 @@
 #include "tests/support/test.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base64.h"
@@ -38,6 +39,20 @@ static void the_examples_of_rfc_4648_hold(void **state)
     }
 }
 
+/* From memory that ends with the text, so that a sanitizer sees a read beyond. */
+static enum ls_err decode_copy(struct ls_buf *out, const char *text)
+{
+    size_t len = strlen(text);
+    unsigned char *copy = malloc(len);
+    enum ls_err rc;
+
+    assert_non_null(copy);
+    (void)memcpy(copy, text, len);
+    rc = ls_base64_decode(out, (struct ls_bytes){ copy, len });
+    free(copy);
+    return rc;
+}
+
 static void what_is_not_base64_is_refused(void **state)
 {
     static const char *const cases[] = {
@@ -65,7 +80,7 @@ static void what_is_not_base64_is_refused(void **state)
 
         ls_buf_init(&buf, 100);
         ls_buf_adds(&buf, "kept");
-        if (ls_base64_decode(&buf, bytes_of(cases[i])) != LS_EINVAL)
+        if (decode_copy(&buf, cases[i]) != LS_EINVAL)
             fail_msg("accepted: %s", cases[i]);
         assert_true(buf.ok);
         assert_string_equal((const char *)buf.data, "kept");

@@ -64,6 +64,8 @@ static void an_empty_histogram_answers_zero(void **state)
     ls_hist_record_n(hist, 5, 0);
     assert_int_equal(ls_hist_count(hist), 0);
     assert_int_equal(ls_hist_max(hist), 0);
+    ls_hist_record(hist, 7);
+    assert_int_equal(ls_hist_min(hist), 7);
     ls_hist_destroy(hist);
     ls_hist_destroy(NULL);
 }
@@ -147,7 +149,8 @@ static void the_rank_is_the_ceiling_of_quantile_times_count(void **state)
         double q;
         uint64_t part, whole;
     } cases[] = { { 0.5, 1, 2 },     { 0.75, 3, 4 },       { 0.9, 9, 10 },
-                  { 0.99, 99, 100 }, { 0.999, 999, 1000 }, { 0.9999, 9999, 10000 } };
+                  { 0.99, 99, 100 }, { 0.999, 999, 1000 }, { 0.9999, 9999, 10000 },
+                  { 0.07, 7, 100 },  { 0.55, 11, 20 },     { 0.29, 29, 100 } };
 
     (void)state;
     for (size_t c = 0; c < LS_ARRAY_LEN(cases); c++) {
@@ -238,6 +241,14 @@ static void any_difference_makes_histograms_unequal(void **state)
     ls_hist_record_n(a, 100, 2);
     ls_hist_record(b, 100);
     ls_hist_record(b, 101);
+    assert_false(ls_hist_equal(a, b));
+    ls_hist_reset(a);
+    ls_hist_reset(b);
+    ls_hist_record(a, 1);
+    ls_hist_record(b, 1);
+    ls_hist_record_n(a, LS_HIST_MAX_NS + 1, 2);
+    ls_hist_record(b, LS_HIST_MAX_NS + 1);
+    ls_hist_record(b, LS_HIST_MAX_NS); /* the same bucket, but not clipped */
     assert_false(ls_hist_equal(a, b));
     ls_hist_destroy(a);
     ls_hist_destroy(b);

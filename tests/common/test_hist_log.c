@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zlib.h>
+
+#include "common/base64.h"
 #include "common/hist_log.h"
 #include "common/rng.h"
 #include "tests/support/failmalloc.h"
@@ -181,6 +184,7 @@ static void any_histogram_comes_back_bucket_by_bucket(void **state)
         for (unsigned i = 0; i < round * round; i++)
             ls_hist_record_n(hist, (int64_t)(ls_rng_next(&rng) >> (20 + ls_rng_below(&rng, 44))),
                              1 + (ls_rng_next(&rng) >> (24 + ls_rng_below(&rng, 40))));
+        ls_hist_record_n(hist, round, UINT64_C(1) << round); /* words of each length */
         write_line(text, "x", round, round, hist);
         file = read_text(text);
         expect_line(file, "x", round, round, hist);
@@ -271,6 +275,58 @@ static void a_tag_picks_its_lines(void **state)
     ls_hist_destroy(none);
 }
 
+/* The payload as plain bytes; out holds out_bytes. */
+static size_t payload_of(const struct ls_hist *hist, unsigned char *out, size_t out_bytes)
+{
+    struct text *text = begin_text();
+    struct ls_buf outer;
+    uLongf len = out_bytes;
+    const char *payload;
+
+    write_line(text, NULL, 0, 0, hist);
+    assert_int_equal(fflush(text->file), 0);
+    payload = strrchr(text->data, ',') + 1;
+    ls_buf_init(&outer, 1 << 20);
+    assert_int_equal(ls_base64_decode(&outer, (struct ls_bytes){ (const unsigned char *)payload,
+                                                                 strcspn(payload, "\n") }),
+                     LS_OK);
+    assert_memory_equal(outer.data, "\x1c\x84\x93\x14", 4); /* then the length, and the rest */
+    assert_int_equal(outer.len, 8 + ((size_t)outer.data[6] << 8 | outer.data[7]));
+    assert_int_equal(uncompress(out, &len, outer.data + 8, outer.len - 8), Z_OK);
+    ls_buf_fini(&outer);
+    end_text(text);
+    return len;
+}
+
+/* Put together from the description of the format: one zero is a counter, more are a negative one;
+ * the ninth byte of a word has all its bits. */
+static void payloads_are_laid_out_as_the_format_says(void **state)
+{
+    static const unsigned char empty[] = {
+        0x1c, 0x84, 0x93, 0x13, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        0x00, 0x03, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x03, 0x46,
+        0x30, 0xb8, 0xa0, 0x00, 0x3f, 0xf0, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    };
+    static const unsigned char some[] = {
+        0x1c, 0x84, 0x93, 0x13, 0x00, 0x00, 0x00, 0x10, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        0x00, 0x03, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x03, 0x46,
+        0x30, 0xb8, 0xa0, 0x00, 0x3f, 0xf0, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02,
+        0x00, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0xc7, 0x0f, 0x8c, 0x01,
+    };
+    struct ls_hist *hist = new_hist();
+    unsigned char got[100];
+
+    (void)state;
+    assert_int_equal(payload_of(hist, got, sizeof(got)), sizeof(empty));
+    assert_memory_equal(got, empty, sizeof(empty));
+    ls_hist_record(hist, 1);
+    ls_hist_record_n(hist, 3, UINT64_C(1) << 62);
+    ls_hist_record_n(hist, 1000, 70);
+    assert_int_equal(payload_of(hist, got, sizeof(got)), sizeof(some));
+    assert_memory_equal(got, some, sizeof(some));
+    ls_hist_destroy(hist);
+}
+
 /* Put together from the description of the format by a few lines of Python: 1 ns once, 1 us twice,
  * 1 ms 300 times, 5 s once. */
 #define FOREIGN_PAYLOAD                                                      \
@@ -308,76 +364,102 @@ static void what_is_not_a_log_of_ours_is_refused(void **state)
     static const struct {
         const char *what;
         const char *line;
+        const char *why;
     } cases[] = {
-        { "no line", "nonsense\n" },
-        { "no maximum", "1.0,1.0\n" },
-        { "no payload", "1.0,1.0,1.0\n" },
-        { "an empty payload", "1.0,1.0,1.0,\n" },
-        { "a tag alone", "Tag=t\n" },
-        { "a tag and no payload", "Tag=t,1.0,1.0\n" },
-        { "a time below zero", "-1.0,1.0,1.0," FOREIGN_PAYLOAD "\n" },
-        { "no digit before the point", ".5,1.0,1.0," FOREIGN_PAYLOAD "\n" },
-        { "two points", "1.0.0,1.0,1.0," FOREIGN_PAYLOAD "\n" },
-        { "an exponent", "1e3,1.0,1.0," FOREIGN_PAYLOAD "\n" },
-        { "a time too large", "99999999999999999999,1.0,1.0," FOREIGN_PAYLOAD "\n" },
-        { "a time too large in nanoseconds", "9999999999999,1.0,1.0," FOREIGN_PAYLOAD "\n" },
-        { "less than a nanosecond", "1.0000000001,1.0,1.0," FOREIGN_PAYLOAD "\n" },
-        { "the maximum in another bucket", "1.0,1.0,5010.0," FOREIGN_PAYLOAD "\n" },
-        { "not base64", "1.0,1.0,1.0,not base64 at all\n" },
-        { "too short", "1.0,1.0,1.0,HIST\n" },
-        { "another cookie", "1.0,1.0,1.0,AAAAAAAAAAAAAAAA\n" },
-        { "another range", "1.0,1.0,5000.0,"
-                           "HISTFAAAAC542pNpmSzMwMDAxwABzFCaEYh5f7hHMNh/gIowneZneT+P8QZL9xFGJgCqfg"
-                           "jI"
-                           "\n" },
-        { "two digits", "1.0,1.0,5000.0,"
-                        "HISTFAAAAC942pNpmSzMwMDAxwABTFCakYGB2c1gxwIG+w8wmdP8LO/nMd5g6T7CyAQAri"
-                        "cI9A=="
-                        "\n" },
-        { "another unit", "1.0,1.0,5000.0,"
-                          "HISTFAAAAC542pNpmSzMwMDAxwABzFDqBRC7GexYwGD/ASrDdJqf5f08xhss3UcYmQDKpw"
-                          "nf"
-                          "\n" },
-        { "rotated", "1.0,1.0,5000.0,"
-                     "HISTFAAAADF42pNpmSzMwMDAB8SMQMzMAAFANrObwY4FDPYfoCJMp/lZ3s9jvMHSfYSRCQ"
-                     "CueQj2"
-                     "\n" },
+        { "no line", "nonsense\n", "does not begin with" },
+        { "no maximum", "1.0,1.0\n", "does not begin with" },
+        { "no payload", "1.0,1.0,1.0\n", "does not begin with" },
+        { "an empty payload", "1.0,1.0,1.0,\n", "compressed V2" },
+        { "a tag alone", "Tag=t\n", "does not begin with" },
+        { "a tag and no payload", "Tag=t,1.0,1.0\n", "does not begin with" },
+        { "a time below zero", "-1.0,1.0,1.0," FOREIGN_PAYLOAD "\n", "does not begin with" },
+        { "no digit before the point", ".5,1.0,1.0," FOREIGN_PAYLOAD "\n", "does not begin with" },
+        { "two points", "1.0.0,1.0,1.0," FOREIGN_PAYLOAD "\n", "does not begin with" },
+        { "an exponent", "1e3,1.0,1.0," FOREIGN_PAYLOAD "\n", "does not begin with" },
+        { "a time too large", "99999999999999999999,1.0,1.0," FOREIGN_PAYLOAD "\n",
+          "does not begin with" },
+        { "a time too large in nanoseconds", "9999999999999,1.0,1.0," FOREIGN_PAYLOAD "\n",
+          "does not begin with" },
+        { "less than a nanosecond", "1.0000000001,1.0,1.0," FOREIGN_PAYLOAD "\n",
+          "does not begin with" },
+        { "the maximum in another bucket", "1.0,1.0,5010.0," FOREIGN_PAYLOAD "\n",
+          "not in the last bucket" },
+        { "not base64", "1.0,1.0,1.0,not base64 at all\n", "not base64" },
+        { "too short", "1.0,1.0,1.0,HIST\n", "compressed V2" },
+        { "another cookie", "1.0,1.0,1.0,AAAAAAAAAAAAAAAA\n", "compressed V2" },
+        { "another range",
+          "1.0,1.0,5000.0,"
+          "HISTFAAAAC542pNpmSzMwMDAxwABzFCaEYh5f7hHMNh/gIowneZneT+P8QZL9xFGJgCqfg"
+          "jI"
+          "\n",
+          "another range" },
+        { "two digits",
+          "1.0,1.0,5000.0,"
+          "HISTFAAAAC942pNpmSzMwMDAxwABTFCakYGB2c1gxwIG+w8wmdP8LO/nMd5g6T7CyAQAri"
+          "cI9A=="
+          "\n",
+          "another range" },
+        { "another unit",
+          "1.0,1.0,5000.0,"
+          "HISTFAAAAC542pNpmSzMwMDAxwABzFDqBRC7GexYwGD/ASrDdJqf5f08xhss3UcYmQDKpw"
+          "nf"
+          "\n",
+          "another range" },
+        { "rotated",
+          "1.0,1.0,5000.0,"
+          "HISTFAAAADF42pNpmSzMwMDAB8SMQMzMAAFANrObwY4FDPYfoCJMp/lZ3s9jvMHSfYSRCQ"
+          "CueQj2"
+          "\n",
+          "another range" },
         { "another encoding",
           "1.0,1.0,5000.0,"
           "HISTFAAAAC942pNpmSzIwMDAxwABzFCaEch0M9ixgMH+A1SE6TQ/y/t5jDdYuo8wMgEAre"
           "gI8w=="
-          "\n" },
+          "\n",
+          "not in the V2" },
         { "a length that is not its own",
           "1.0,1.0,5000.0,"
           "HISTFAAAAC942pNpmSzMwMCQzAABzFCaEch0M9ixgMH+A1SE6TQ/y/t5jDdYuo8wMgEAve"
           "kJSg=="
-          "\n" },
+          "\n",
+          "another length" },
         { "a counter cut off",
           "1.0,1.0,5000.0,"
           "HISTFAAAAC942pNpmSzMwMDAxwABzFCaEch0M9ixgMH+A1SE6TQ/y/t5jDdYuo8wNgAArs"
           "wJcw=="
-          "\n" },
-        { "more zeros than buckets", "1.0,1.0,5000.0,"
-                                     "HISTFAAAACN42pNpmSzMwMDAzAABMJoRyHQz2LGAwf4DRKBxAgsAXi0FYw=="
-                                     "\n" },
+          "\n",
+          "counter is cut off" },
+        { "more zeros than buckets",
+          "1.0,1.0,5000.0,"
+          "HISTFAAAACd42pNpmSzMwMDAxgABzFCaEch0M9ixgMH+A0SgcQILExMTAG7XBWw="
+          "\n",
+          "more buckets" },
         { "a counter behind the last",
           "1.0,1.0,5000.0,"
           "HISTFAAAACV42pNpmSzMwMDAwgABzFCaEch0M9ixgMH+A0Tgfz8LEwBlrAXj"
-          "\n" },
+          "\n",
+          "more buckets" },
         { "counters that overflow",
           "1.0,1.0,5000.0,"
           "HISTFAAAACd42pNpmSzMwMAAwiDADKUZgUw3gx0LGOw/QAT+/YcCOIMJAF/dFkw="
-          "\n" },
-        { "no head", "1.0,1.0,5000.0,"
-                     "HISTFAAAAAh4nAMAAAAAAQ=="
-                     "\n" },
-        { "damaged bytes", "1.0,1.0,5000.0,"
-                           "HISTFAAAAC942pNpmSzMwMDAxwAAzFCaEch0M9ixgMH+A1SE6TQ/y/t5jDdYuo8wMgEArk"
-                           "4I9Q=="
-                           "\n" },
-        { "cut off", "1.0,1.0,5000.0,"
-                     "HISTFAAAAC942pNpmSzMwMDAxwABzFCaEch0M9ixgMH+A1SE6TQ/y/t5jDdYuo8="
-                     "\n" },
+          "\n",
+          "overflow" },
+        { "no head",
+          "1.0,1.0,5000.0,"
+          "HISTFAAAAAh4nAMAAAAAAQ=="
+          "\n",
+          "not in the V2" },
+        { "damaged bytes",
+          "1.0,1.0,5000.0,"
+          "HISTFAAAAC942pNpmSzMwMDAxwAAzFCaEch0M9ixgMH+A1SE6TQ/y/t5jDdYuo8wMgEArk"
+          "4I9Q=="
+          "\n",
+          "damaged" },
+        { "cut off",
+          "1.0,1.0,5000.0,"
+          "HISTFAAAAC942pNpmSzMwMDAxwABzFCaEch0M9ixgMH+A1SE6TQ/y/t5jDdYuo8="
+          "\n",
+          "payload is cut off" },
     };
 
     (void)state;
@@ -395,8 +477,12 @@ static void what_is_not_a_log_of_ours_is_refused(void **state)
         if (ls_hist_log_read(file, NULL, hist, &start_ns, &length_ns, &diag) != LS_EPROTO)
             fail_msg("accepted: %s", cases[i].what);
         assert_int_equal(diag.code, LS_EPROTO);
+        if (strstr(diag.text, cases[i].why) == NULL)
+            fail_msg("%s: %s", cases[i].what, diag.text);
         assert_true(start_ns == 42 && length_ns == 42);
         assert_true(ls_hist_equal(hist, empty));
+        for (uint32_t b = 0; b < LS_HIST_LEN; b++)
+            assert_int_equal(ls_hist_count_at(hist, b), 0);
         assert_int_equal(fclose(file), 0);
         free(text.data);
         ls_hist_destroy(hist);
@@ -527,6 +613,7 @@ int main(void)
         cmocka_unit_test(the_fullest_histogram_fits_a_line),
         cmocka_unit_test(clipped_values_show_by_the_maximum),
         cmocka_unit_test(a_tag_picks_its_lines),
+        cmocka_unit_test(payloads_are_laid_out_as_the_format_says),
         cmocka_unit_test(logs_of_another_writer_are_read),
         cmocka_unit_test(what_is_not_a_log_of_ours_is_refused),
         cmocka_unit_test(damage_does_no_harm),

@@ -181,6 +181,8 @@ static void counts_have_half_open_windows(void **state)
     assert_int_equal(ls_schedule_count(LS_LAW_CONSTANT, 1000, 50, 0, 50), 0);
     assert_int_equal(ls_schedule_count(LS_LAW_CONSTANT, 1000, 0, 5, 3), 0);
     assert_int_equal(ls_schedule_count(LS_LAW_CONSTANT, 1000, INT64_MAX - 1, 0, INT64_MAX), 1);
+    assert_int_equal(ls_schedule_count(LS_LAW_CONSTANT, 1000, 50, INT64_MIN, 51), 1);
+    assert_true(ls_schedule_count(LS_LAW_CONSTANT, 1, INT64_MIN, INT64_MIN, INT64_MAX) > 0);
 }
 
 static void what_never_comes_is_at_the_end_of_time(void **state)
@@ -191,7 +193,8 @@ static void what_never_comes_is_at_the_end_of_time(void **state)
     assert_int_equal(ls_schedule_peek(&schedule), 10);
     ls_schedule_advance(&schedule);
     assert_int_equal(ls_schedule_peek(&schedule), INT64_MAX);
-    assert_int_equal(ls_schedule_count(LS_LAW_CONSTANT, 5e-324, 10, 10, INT64_MAX), 1);
+    for (double rate = 1e-10; rate > 0; rate /= 2)
+        assert_int_equal(ls_schedule_count(LS_LAW_CONSTANT, rate, 10, 10, INT64_MAX), 1);
     schedule = walk_from(1, INT64_MAX - second_ns, 0, 1);
     schedule.k = 2;
     assert_int_equal(ls_schedule_peek(&schedule), INT64_MAX);

@@ -74,6 +74,7 @@ static void durations_that_are_none_are_refused(void **state)
         { "0.5ns", LS_EINVAL },
         { "1.0000000001s", LS_EINVAL },
         { "1.0000000000000000001s", LS_EINVAL },
+        { "0.0000000000000000000s", LS_EINVAL }, /* more digits than anything needs */
         { "infs", LS_EINVAL },
         { "9223372036854775808ns", LS_ERANGE },
         { "2562048h", LS_ERANGE },
