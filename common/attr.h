@@ -11,8 +11,9 @@
 #define LS_LIKELY(x)                  __builtin_expect(!!(x), 1)
 #define LS_UNLIKELY(x)                __builtin_expect(!!(x), 0)
 
-/* Index of the highest set bit, 0 to 63; x must not be 0. */
+/* Index of the highest and of the lowest set bit, 0 to 63; x must not be 0. */
 #define LS_TOP_BIT(x) (63u - (unsigned)__builtin_clzll(x))
+#define LS_LOW_BIT(x) ((unsigned)__builtin_ctzll(x))
 
 /* 128 bits: products of two 64-bit numbers, which pcg, schedules and clock sums need whole. */
 __extension__ typedef __int128 ls_i128;

@@ -341,7 +341,7 @@ static int descend(int folder, const char *name)
 /* A new file, in the place of a regular one of that name: no hard link is written through. */
 static int create_file(int folder, const char *name, mode_t mode)
 {
-    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC; /* O_EXCL follows no link */
     struct stat st;
     int fd = openat(folder, name, flags, mode);
 

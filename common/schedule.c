@@ -1,9 +1,10 @@
 #include "common/schedule.h"
 
 #include <assert.h>
+#include <float.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "common/attr.h"
 #include "common/clock.h"
@@ -17,18 +18,30 @@ struct ratio {
     int exponent;
 };
 
+/* From the bits of the double (IEEE 754), as this is done for each arrival. */
 static struct ratio ratio_of(double rate_per_s)
 {
-    struct ratio ratio;
-    double mantissa = frexp(rate_per_s, &ratio.exponent);
+    uint64_t bits;
+    uint64_t mantissa;
+    int biased;
+    unsigned low;
 
-    ratio.odd = (uint64_t)ldexp(mantissa, 53);
-    ratio.exponent -= 53;
-    while ((ratio.odd & 1) == 0) {
-        ratio.odd >>= 1;
-        ratio.exponent++;
-    }
-    return ratio;
+    static_assert(sizeof(bits) == sizeof(rate_per_s) && DBL_MANT_DIG == 53, "IEEE 754 binary64");
+    (void)memcpy(&bits, &rate_per_s, sizeof(bits));
+    biased = (int)(bits >> 52);
+    mantissa = bits & ((UINT64_C(1) << 52) - 1);
+    if (biased == 0)
+        biased = 1; /* subnormal: no leading one */
+    else
+        mantissa |= UINT64_C(1) << 52;
+    low = LS_LOW_BIT(mantissa);
+    return (struct ratio){ .odd = mantissa >> low, .exponent = biased - 1075 + (int)low };
+}
+
+static uint64_t divide(ls_u128 x, uint64_t by)
+{
+    /* The plain case, in a fraction of the time. */
+    return x <= UINT64_MAX ? (uint64_t)x / by : (uint64_t)(x / by);
 }
 
 /* floor(k / rate) in nanoseconds since the start; INT64_MAX if it never comes. */
@@ -42,8 +55,8 @@ static int64_t instant_of(double rate_per_s, uint64_t k)
         return INT64_MAX;
     rate = ratio_of(rate_per_s);
     if (rate.exponent >= 0)
-        return (int64_t)((scaled >> rate.exponent) / rate.odd);
-    return k == 0 ? 0 : (int64_t)((scaled << -rate.exponent) / rate.odd);
+        return (int64_t)divide(scaled >> rate.exponent, rate.odd);
+    return k == 0 ? 0 : (int64_t)divide(scaled << -rate.exponent, rate.odd);
 }
 
 /* at - start, or the end of time. */
