@@ -2,21 +2,24 @@
 # Our histogram logs as npm's hdr-histogram-js reads them: the parts add up to the whole bucket by
 # bucket, and its percentiles are ours. And the reader does see a difference where there is one.
 #
-#   sh hist_log_npm.sh WRITER READER.mjs
+#   sh hist_log_npm.sh WRITER READER.mjs FOLDER
 #
+# FOLDER is made anew and removed; in the build tree, so that nothing stays behind a kill -9.
 # LS_NODE_MODULES is a node_modules folder made from tests/support/npm by "npm ci"; without it, or
 # without node, the test is skipped (77).
 set -eu
 
 writer=$1
 reader=$2
+dir=$3
 
 if ! command -v node >/dev/null 2>&1 || [ ! -d "${LS_NODE_MODULES:-}/hdr-histogram-js" ]; then
     echo "skipped: needs node, and LS_NODE_MODULES with hdr-histogram-js in it"
     exit 77
 fi
 
-dir=$(mktemp -d)
+rm -rf "$dir"
+mkdir -p "$dir"
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
 

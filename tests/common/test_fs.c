@@ -14,29 +14,28 @@
 
 #include "common/fs.h"
 #include "tests/support/failmalloc.h"
+#include "tests/support/tmpdir.h"
 
 /* Each test has a folder of its own, and is in it. */
-static char folder[PATH_MAX];
+static struct tmpdir own;
+static const char *const folder = own.path;
 static int home = -1;
 
 static int enter(void **state)
 {
     (void)state;
     home = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (home < 0 || ls_fs_private_dir("ls-test-fs", folder, sizeof(folder), NULL) != LS_OK)
-        return -1;
-    return chdir(folder);
+    tmpdir_make(&own);
+    return home < 0 ? -1 : chdir(folder);
 }
 
 static int leave(void **state)
 {
-    enum ls_err rc;
-
     (void)state;
     if (fchdir(home) != 0 || close(home) != 0)
         return -1;
-    rc = ls_fs_remove_tree(folder, NULL);
-    return rc == LS_OK && access(folder, F_OK) != 0 ? 0 : -1;
+    tmpdir_remove(&own);
+    return 0;
 }
 
 static struct ls_bytes bytes_of(const char *text)
