@@ -39,16 +39,23 @@ void coord_part_status(const Ls__Result *result, struct coord_say *to)
         say(to, complete ? COORD_STYLE_WARN : COORD_STYLE_BAD, "%.900s", result->error);
 }
 
-/* ---- the load ---------------------------------------------------------------------------------
- */
+/* ---- the load */
 
+/* The first trial of a workload that was measured; if there is none, the first. */
 static const Ls__Trial *first_of(const Ls__Result *result, const char *workload)
 {
+    const Ls__Trial *first = NULL;
+
     for (size_t i = 0; i < result->n_trials; i++) {
-        if (strcmp(result->trials[i]->workload, workload) == 0)
-            return result->trials[i];
+        const Ls__Trial *trial = result->trials[i];
+
+        if (strcmp(trial->workload, workload) != 0)
+            continue;
+        if (trial->window != NULL && trial->requests != NULL)
+            return trial;
+        first = first == NULL ? trial : first;
     }
-    return NULL;
+    return first;
 }
 
 /* "5s" as the plan had it; what a fixed count took is rounded. */
@@ -63,14 +70,18 @@ static void say_length(int64_t ns, char *out, size_t out_bytes)
 void coord_part_load(const Ls__Result *result, const char *workload, struct coord_say *to)
 {
     const Ls__Trial *trial = first_of(result, workload);
-    char window[48] = "an unknown time";
+    char window[48];
     uint64_t connections;
 
     if (trial == NULL)
         return;
+    if (trial->window == NULL) {
+        say(to, COORD_STYLE_NONE, "%.200s load, not measured",
+            trial->load[0] != '\0' ? trial->load : "unknown");
+        return;
+    }
     connections = trial->connections != NULL ? trial->connections->asked : 0;
-    if (trial->window != NULL)
-        say_length(trial->window->duration_ns, window, sizeof(window));
+    say_length(trial->window->duration_ns, window, sizeof(window));
     say(to, COORD_STYLE_NONE,
         "%.200s load, %" PRIu64 " connection%s, %zu client%s, measured for %s",
         trial->load[0] != '\0' ? trial->load : "unknown", connections, plural(connections),
@@ -87,8 +98,7 @@ void coord_part_load(const Ls__Result *result, const char *workload, struct coor
             trial->pipeline);
 }
 
-/* ---- comparisons ------------------------------------------------------------------------------
- */
+/* ---- comparisons */
 
 static unsigned runs_of(const Ls__Result *result, const char *workload, const char *target,
                         const char *metric)
@@ -210,8 +220,7 @@ void coord_part_method(const Ls__Result *result, struct coord_say *to)
             fewest, COORD_STATS_ENOUGH);
 }
 
-/* ---- reasons ----------------------------------------------------------------------------------
- */
+/* ---- reasons */
 
 static bool same(const Ls__Reason *a, const Ls__Reason *b)
 {
@@ -294,8 +303,7 @@ void coord_part_reasons(const Ls__Result *result, struct coord_say *to)
     say_reasons(result, LS__VERDICT__VERDICT_SUSPECT, COORD_STYLE_WARN, to);
 }
 
-/* ---- one trial in detail ----------------------------------------------------------------------
- */
+/* ---- one trial in detail */
 
 static void say_requests(const Ls__Trial *trial, struct coord_say *to)
 {
@@ -392,8 +400,7 @@ void coord_part_details(const Ls__Trial *trial, struct coord_say *to)
     say_clients(trial, to);
 }
 
-/* ---- what and where ---------------------------------------------------------------------------
- */
+/* ---- what and where */
 
 void coord_part_targets(const Ls__Result *result, struct coord_say *to)
 {
@@ -427,7 +434,7 @@ void coord_part_hosts(const Ls__Result *result, struct coord_say *to)
         say(to, COORD_STYLE_NONE, "%.64s (%.16s): CPUs %.80s%s%s%.100s%s%.80s", host->agent,
             host->role, host->cpus[0] != '\0' ? host->cpus : "any",
             host->cpus_shared ? " (shared)" : "", facts != NULL ? ", " : "",
-            facts != NULL ? facts->cpu_model : "", facts != NULL ? ", Linux " : "",
+            facts != NULL ? facts->cpu_model : "", facts != NULL ? ", " : "",
             facts != NULL ? facts->kernel : "");
     }
 }

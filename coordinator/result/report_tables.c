@@ -18,8 +18,7 @@ static bool belongs(const Ls__Trial *trial, const char *workload, const char *ta
     return strcmp(trial->workload, workload) == 0 && strcmp(trial->target, target) == 0;
 }
 
-/* ---- summary ----------------------------------------------------------------------------------
- */
+/* ---- summary */
 
 static const struct coord_column summary_columns[] = {
     { "target", "target", true },
@@ -130,8 +129,7 @@ void coord_part_summary(const Ls__Result *result, const char *workload, struct c
     free(targets);
 }
 
-/* ---- trials -----------------------------------------------------------------------------------
- */
+/* ---- trials */
 
 /* One figure of a trial; some stand on the page as well, the others in csv only. */
 struct figure {
@@ -371,8 +369,7 @@ void coord_part_trials(const Ls__Result *result, bool all, struct coord_table *o
     }
 }
 
-/* ---- latency, standings -----------------------------------------------------------------------
- */
+/* ---- latency, standings */
 
 static const struct coord_column latency_columns[] = {
     { "latency", "latency", true },  { "p50_ns", "p50", false }, { "p75_ns", "p75", false },

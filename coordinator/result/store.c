@@ -125,8 +125,7 @@ enum ls_err coord_store_create(const char *dir, struct coord_store **out_store,
     return LS_OK;
 }
 
-/* ---- resume -----------------------------------------------------------------------------------
- */
+/* ---- resume */
 
 static bool is_trial_of(const Ls__Result *result, const char *name)
 {
@@ -253,8 +252,7 @@ enum ls_err coord_store_resume(const char *dir, struct coord_store **out_store,
     return LS_OK;
 }
 
-/* ---- files of the run -------------------------------------------------------------------------
- */
+/* ---- files of the run */
 
 static enum ls_err put(struct coord_store *store, const char *name, struct ls_bytes data,
                        struct ls_diag *diag)

@@ -99,8 +99,7 @@ enum ls_err coord_store_load(const char *dir, Ls__Result **out_result, struct ls
     return rc;
 }
 
-/* ---- verify -----------------------------------------------------------------------------------
- */
+/* ---- verify */
 
 struct verify {
     const char *dir;

@@ -132,8 +132,7 @@ enum ls_err coord_store_trial_begin(struct coord_store *store, uint32_t index, c
     return LS_OK;
 }
 
-/* ---- while it runs ----------------------------------------------------------------------------
- */
+/* ---- while it runs */
 
 static void put_u32(unsigned char *out, uint32_t x)
 {
@@ -298,8 +297,7 @@ enum ls_err coord_store_hlog_write(struct coord_store_hlog *log, const char *tag
     return fflush(log->file) == 0 ? LS_OK : log_fail(log, diag);
 }
 
-/* ---- the end ----------------------------------------------------------------------------------
- */
+/* ---- the end */
 
 static enum ls_err sync_logs(struct coord_store_trial *trial, struct ls_diag *diag)
 {

@@ -177,8 +177,7 @@ bool coord_trial_counts(const Ls__Trial *trial)
     return strcmp(trial->status, "done") == 0 && trial->verdict != LS__VERDICT__VERDICT_INVALID;
 }
 
-/* ---- names ------------------------------------------------------------------------------------
- */
+/* ---- names */
 
 static size_t distinct(const Ls__Result *result, bool targets, const char ***out_names)
 {
@@ -210,8 +209,7 @@ size_t coord_result_workloads(const Ls__Result *result, const char ***out_names)
     return distinct(result, false, out_names);
 }
 
-/* ---- summary ----------------------------------------------------------------------------------
- */
+/* ---- summary */
 
 static bool belongs(const Ls__Trial *trial, const char *workload, const char *target)
 {
@@ -350,8 +348,7 @@ enum ls_err coord_summary_ratio(const Ls__Result *result, const char *workload, 
     return rc;
 }
 
-/* ---- standings --------------------------------------------------------------------------------
- */
+/* ---- standings */
 
 void coord_places(const double *values, unsigned n, bool higher_is_better, unsigned *out_places)
 {
@@ -403,6 +400,8 @@ static void count_places(const Ls__Result *result, const char *workload,
 
 static int by_medals(const Ls__Standing *a, const Ls__Standing *b)
 {
+    if ((a->metrics > 0) != (b->metrics > 0))
+        return a->metrics > 0 ? -1 : 1;
     if (a->firsts != b->firsts)
         return a->firsts > b->firsts ? -1 : 1;
     if (a->seconds != b->seconds)
@@ -450,6 +449,8 @@ static enum ls_err build_standings(Ls__Result *result, const char **workloads, s
         }
     }
     sort_standings(result);
+    if (result->standings[0]->metrics == 0)
+        coord_message_clear(&result->n_standings, &result->standings); /* nothing to compare */
     rc = LS_OK;
 out:
     free(places);

@@ -102,8 +102,7 @@ const char *coord_style_end(enum coord_style style, bool colour)
     return colour && style != COORD_STYLE_NONE ? "\033[0m" : "";
 }
 
-/* ---- text -------------------------------------------------------------------------------------
- */
+/* ---- text */
 
 /* Escaped, and cut to most characters: "a-very-lon..". */
 static void shown(const struct coord_cell *cell, size_t most, struct ls_buf *out)
@@ -249,8 +248,7 @@ void coord_table_write_text(const struct coord_table *table, unsigned width, boo
     free(widths);
 }
 
-/* ---- markdown and csv -------------------------------------------------------------------------
- */
+/* ---- markdown and csv */
 
 void coord_table_write_markdown(const struct coord_table *table, struct ls_buf *out)
 {

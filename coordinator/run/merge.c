@@ -17,8 +17,7 @@
 const char *const coord_merge_tags[] = { "response_time", "service_time", "send_lag" };
 static_assert(LS_ARRAY_LEN(coord_merge_tags) == MERGE_SERIES_COUNT, "a tag for each series");
 
-/* ---- life -------------------------------------------------------------------------------------
- */
+/* ---- life */
 
 static void hists_fini(struct merge_hists *hists)
 {
@@ -170,8 +169,7 @@ enum ls_err coord_merge_arm(struct coord_merge *merge, int64_t start_ns, int64_t
     return rc;
 }
 
-/* ---- small questions --------------------------------------------------------------------------
- */
+/* ---- small questions */
 
 bool coord_merge_to_ours(const struct coord_merge_clock *clock, int64_t at_ns, int64_t *out_ns)
 {
@@ -236,8 +234,7 @@ static enum ls_err refuse(struct coord_merge *merge, const struct merge_agent *a
     return ls_fail(diag, LS_EPROTO, "%s: %s", agent->name, what);
 }
 
-/* ---- intervals --------------------------------------------------------------------------------
- */
+/* ---- intervals */
 
 static bool touches_window(const struct coord_merge *merge, uint32_t index, int64_t length_ns)
 {
@@ -462,8 +459,7 @@ static enum ls_err take_interval(struct coord_merge *merge, struct merge_agent *
     return rc;
 }
 
-/* ---- the other reports ------------------------------------------------------------------------
- */
+/* ---- the other reports */
 
 /* Keeps a copy of a report that comes once. */
 static enum ls_err keep(const void *report, void *place, struct ls_diag *diag)

@@ -44,8 +44,7 @@ static bool is_client(const struct merge_agent *agent)
     return agent->role == LS__ROLE__ROLE_CLIENT;
 }
 
-/* ---- window -----------------------------------------------------------------------------------
- */
+/* ---- window */
 
 /* On our clock; checked when the report was taken. */
 static int64_t ours(const struct merge_agent *agent, int64_t at_ns)
@@ -118,8 +117,7 @@ static void fill_window(struct finish *f)
     fill_skew(merge, window);
 }
 
-/* ---- clients ----------------------------------------------------------------------------------
- */
+/* ---- clients */
 
 static void fill_latency(struct finish *f, Ls__Latency **field, const struct ls_hist *hist)
 {
@@ -351,8 +349,7 @@ static void fill_intervals(struct finish *f)
     }
 }
 
-/* ---- books ------------------------------------------------------------------------------------
- */
+/* ---- books */
 
 static void note(char *out, size_t out_bytes, const char *agent, const char *what)
 {
@@ -440,8 +437,7 @@ static void check_agent(const struct coord_merge *merge, struct coord_books *boo
     check_samples(merge, books, agent);
 }
 
-/* ---- server -----------------------------------------------------------------------------------
- */
+/* ---- server */
 
 static int64_t distance(int64_t a, int64_t b)
 {
@@ -571,8 +567,7 @@ static void fill_server(struct finish *f)
     fill_samples(f, server, agent);
 }
 
-/* ---- all of it --------------------------------------------------------------------------------
- */
+/* ---- all of it */
 
 enum ls_err coord_merge_finish(struct coord_merge *merge, Ls__Trial *trial,
                                struct coord_books *out_books, struct ls_diag *diag)

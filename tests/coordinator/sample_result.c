@@ -170,7 +170,7 @@ static void add_host(Ls__Result *result, const char *agent, const char *role, co
     set(&host->cpus, cpus);
     host->facts = must(coord_message_new(&ls__facts__descriptor));
     set(&host->facts->cpu_model, "Test CPU 9000");
-    set(&host->facts->kernel, "6.1.0");
+    set(&host->facts->kernel, "Linux 6.1.0");
 }
 
 Ls__Result *sample_result(const struct sample_trial *from, size_t count)

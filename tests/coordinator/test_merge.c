@@ -27,8 +27,7 @@ enum { CLIENTS_MAX = 5, INTERVALS = 12, SERVER = 0, START = 1000000 };
 #define SERVICES  1u
 #define LAGS      2u
 
-/* ---- a fleet that invents its measurements ----------------------------------------------------
- */
+/* ---- a fleet that invents its measurements */
 
 struct cell { /* one client's one interval */
     struct ls_hist *hists[3];
@@ -255,8 +254,7 @@ static Ls__Trial *finish(struct fleet *fleet, struct coord_books *books)
     return trial;
 }
 
-/* ---- properties -------------------------------------------------------------------------------
- */
+/* ---- properties */
 
 static void the_merged_histogram_is_that_of_the_union_however_the_samples_are_split(void **state)
 {
@@ -318,8 +316,7 @@ static void the_time_series_holds_every_measured_completion_once(void **state)
     }
 }
 
-/* ---- files ------------------------------------------------------------------------------------
- */
+/* ---- files */
 
 struct files {
     struct tmpdir tmp;
@@ -413,8 +410,7 @@ static void the_logs_of_the_clients_add_up_to_the_merged_log_bucket_by_bucket(vo
     }
 }
 
-/* ---- books and refusals -----------------------------------------------------------------------
- */
+/* ---- books and refusals */
 
 static void a_total_that_is_not_the_sum_of_its_intervals_is_noticed(void **state)
 {
@@ -536,8 +532,7 @@ static void what_makes_no_sense_is_refused_and_changes_nothing(void **state)
     fleet_fini(&fleet);
 }
 
-/* ---- skew, lost agents, progress --------------------------------------------------------------
- */
+/* ---- skew, lost agents, progress */
 
 static void start_skew_is_measured_between_clients_and_bounded_by_both_clocks(void **state)
 {
@@ -606,8 +601,7 @@ static void a_lost_client_is_marked_and_the_others_go_on(void **state)
     fleet_fini(&fleet);
 }
 
-/* ---- server -----------------------------------------------------------------------------------
- */
+/* ---- server */
 
 static void send_sample(struct fleet *fleet, int64_t at_ns, uint32_t edge, int64_t cpu_ns,
                         int64_t busy_ns)
@@ -697,8 +691,7 @@ static void a_closed_loop_publishes_no_response_time(void **state)
     fleet_fini(&fleet);
 }
 
-/* ---- memory -----------------------------------------------------------------------------------
- */
+/* ---- memory */
 
 static void run_short_of_memory(void *ctx)
 {

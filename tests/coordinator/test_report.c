@@ -227,8 +227,7 @@ static void json_is_what_result_json_is(void **state)
     ls__result__free_unpacked(result, NULL);
 }
 
-/* ---- hostile names ----------------------------------------------------------------------------
- */
+/* ---- hostile names */
 
 static const char hostile[] = "=cmd|'/c calc'!A1\033[2J\r\n| a | <script>alert(1)</script> "
                               "[x](javascript:1) `y` \xe2\x80\xae\xff,\"q\"";
@@ -321,8 +320,7 @@ static void formats_are_known_by_name(void **state)
     assert_string_equal(diag.text, "no report format \"xml\": text, json, csv or markdown");
 }
 
-/* ---- memory -----------------------------------------------------------------------------------
- */
+/* ---- memory */
 
 static void all_formats(void *ctx)
 {

@@ -179,8 +179,7 @@ static void assert_loads(const struct rig *rig, size_t trials)
     ls__result__free_unpacked(loaded, NULL);
 }
 
-/* ---- the good way -----------------------------------------------------------------------------
- */
+/* ---- the good way */
 
 static void a_result_reads_back_as_it_was_written(void **state)
 {
@@ -306,8 +305,7 @@ static void the_default_folder_says_what_and_when(void **state)
                         "results/_-19700101-000000");
 }
 
-/* ---- what stands in the way -------------------------------------------------------------------
- */
+/* ---- what stands in the way */
 
 static void a_folder_with_something_in_it_is_refused(void **state)
 {
@@ -421,8 +419,7 @@ static void a_full_disk_is_reported_and_leaves_what_was_there(void **state)
     assert_string_equal(problems.text, "");
 }
 
-/* ---- interruption -----------------------------------------------------------------------------
- */
+/* ---- interruption */
 
 static void a_run_that_is_killed_in_a_trial_keeps_the_finished_ones(void **state)
 {
@@ -509,8 +506,7 @@ static void resuming_does_not_bless_a_file_that_was_changed(void **state)
     assert_string_equal(problems.text, "trials/001-nginx-hello-r1/trial.json was changed;");
 }
 
-/* ---- reading what somebody else has touched ---------------------------------------------------
- */
+/* ---- reading what somebody else has touched */
 
 static void assert_load_says(const struct rig *rig, enum ls_err expected, const char *text)
 {
@@ -599,8 +595,7 @@ static void a_list_of_checksums_cannot_point_outside_the_folder(void **state)
     assert_int_equal(coord_sums_parse(&sums, bytes(line), NULL), LS_EPROTO);
 }
 
-/* ---- memory -----------------------------------------------------------------------------------
- */
+/* ---- memory */
 
 static void whole_run(void *ctx)
 {

@@ -83,8 +83,7 @@ static void latency_is_that_of_the_kind_of_load(void **state)
     ls__result__free_unpacked(open_result, NULL);
 }
 
-/* ---- places -----------------------------------------------------------------------------------
- */
+/* ---- places */
 
 static void places_follow_each_metric_s_own_direction_and_ties_share(void **state)
 {
@@ -157,6 +156,19 @@ static void an_open_loop_ranks_no_throughput_for_that_was_given(void **state)
     (void)state;
     assert_string_equal(result->standings[0]->target, "nginx");
     assert_int_equal(result->standings[0]->metrics, 4); /* p50, p99, p99.9, CPU */
+    ls__result__free_unpacked(result, NULL);
+}
+
+static void there_are_no_places_where_nothing_counts(void **state)
+{
+    static const struct sample_trial none[] = {
+        { "nginx", "hello", 1, 50000, 1.2, 9, 0, INVALID },
+        { "node", "hello", 1, 30000, 2.1, 20, 0, VALID },
+    };
+    Ls__Result *result = sample_result(none, 2);
+
+    (void)state;
+    assert_int_equal(result->n_standings, 0);
     ls__result__free_unpacked(result, NULL);
 }
 
@@ -248,6 +260,7 @@ int main(void)
         cmocka_unit_test(medals_add_up_per_system_and_per_place),
         cmocka_unit_test(standings_count_places_over_all_ranked_metrics),
         cmocka_unit_test(an_open_loop_ranks_no_throughput_for_that_was_given),
+        cmocka_unit_test(there_are_no_places_where_nothing_counts),
         cmocka_unit_test(who_runs_alone_wins_nothing),
         cmocka_unit_test(ratios_are_of_the_trials_that_count),
         cmocka_unit_test(building_again_gives_the_same),

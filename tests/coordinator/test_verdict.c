@@ -79,8 +79,7 @@ static void a_trial_with_nothing_wrong_is_valid(void **state)
     assert_no_reason(&rig);
 }
 
-/* ---- counted right? ---------------------------------------------------------------------------
- */
+/* ---- counted right? */
 
 static void bad_books_are_invalid(void **state)
 {
@@ -267,8 +266,7 @@ static void clipped_latencies_are_suspect(void **state)
     assert_one_reason(&rig, "clipped", SUSPECT, "2 latencies");
 }
 
-/* ---- the generator ----------------------------------------------------------------------------
- */
+/* ---- the generator */
 
 static void a_busy_generator_is_invalid_while_the_server_had_room(void **state)
 {
@@ -410,8 +408,7 @@ static void pipelines_that_run_dry_are_suspect(void **state)
     assert_no_reason(&rig);
 }
 
-/* ---- quiet? -----------------------------------------------------------------------------------
- */
+/* ---- quiet? */
 
 static void disturbances_are_suspect(void **state)
 {
@@ -425,6 +422,21 @@ static void disturbances_are_suspect(void **state)
     rig.trial->server->foreign_cpu_cores = 0.06;
     rig.in.server_cpus = 2;
     assert_no_reason(&rig);
+    rig_init(&rig, &closed);
+    rig.trial->server->foreign_cpu_cores = 0.06;
+    rig.in.shared_cores = true; /* but not the server's: clients are on CPU 1 */
+    assert_true(coord_message_string(&rig.trial->clients[0]->cpus, "1"));
+    assert_true(coord_message_string(&rig.trial->clients[1]->cpus, "1"));
+    coord_verdict_judge(rig.trial, &rig.in);
+    assert_int_equal(rig.trial->n_reasons, 2);
+    assert_non_null(find(rig.trial, "foreign_cpu"));
+    coord_message_free(rig.trial);
+    rig_init(&rig, &closed);
+    rig.trial->server->foreign_cpu_cores = 0.06;
+    rig.in.shared_cores = true;
+    assert_true(coord_message_string(&rig.trial->clients[0]->cpus, "1"));
+    assert_true(coord_message_string(&rig.trial->clients[1]->cpus, "0-1"));
+    assert_one_reason(&rig, "shared_cores", SUSPECT, "CPUs are shared");
     rig_init(&rig, &closed);
     rig.trial->server->steal_cores = 0.03;
     assert_one_reason(&rig, "cpu_steal", SUSPECT, "3.0 %");
@@ -515,8 +527,7 @@ static void the_first_interval_does_not_count_when_answers_take_long(void **stat
     assert_no_reason(&rig);
 }
 
-/* ---- the rules of reasons ---------------------------------------------------------------------
- */
+/* ---- the rules of reasons */
 
 static void the_worst_reason_decides_and_none_makes_it_better(void **state)
 {

@@ -1,0 +1,174 @@
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/units.h"
+#include "coordinator/result/requests.h"
+#include "coordinator/run/verdict_internal.h"
+
+void coord_check_books(struct judge *j)
+{
+    const struct coord_books *books = j->in->books;
+
+    if (books == NULL)
+        return;
+    if (books->refused[0] != '\0')
+        coord_verdict_add(j->trial, "bad_report", INVALID, "a report made no sense: %s",
+                          books->refused);
+    if (books->unbalanced[0] != '\0')
+        coord_verdict_add(j->trial, "books", INVALID, "the books do not balance: %s",
+                          books->unbalanced);
+    if (books->sums[0] != '\0')
+        coord_verdict_add(j->trial, "interval_sums", INVALID,
+                          "the intervals do not add up to the total: %s", books->sums);
+}
+
+static bool has_reason(const Ls__Trial *trial, const char *code)
+{
+    for (size_t i = 0; i < trial->n_reasons; i++) {
+        if (strcmp(trial->reasons[i]->code, code) == 0)
+            return true;
+    }
+    return false;
+}
+
+void coord_check_agents(struct judge *j)
+{
+    size_t lost = 0;
+    const char *name = "";
+
+    for (size_t i = 0; i < j->trial->n_clients; i++) {
+        if (!j->trial->clients[i]->lost)
+            continue;
+        lost++;
+        name = j->trial->clients[i]->agent;
+    }
+    if (lost > 0 && !has_reason(j->trial, "agent_lost")) /* whoever saw it go knows more */
+        coord_verdict_add(j->trial, "agent_lost", INVALID,
+                          "%zu of %zu clients went away before the last report (%.60s)", lost,
+                          j->trial->n_clients, name);
+}
+
+void coord_check_target(struct judge *j)
+{
+    const Ls__Server *server = j->trial->server;
+
+    if (server != NULL && server->exit[0] != '\0' && !server->stopped_by_us)
+        coord_verdict_add(j->trial, "target_died", INVALID,
+                          "the target ended by itself (%.60s): see target.log", server->exit);
+}
+
+void coord_check_answers(struct judge *j)
+{
+    const Ls__Requests *requests = j->trial->requests;
+    const Ls__Requests *warmup = j->trial->warmup != NULL ? j->trial->warmup->requests : NULL;
+    char kinds[200];
+
+    if (requests == NULL || requests->ok == 0)
+        coord_verdict_add(j->trial, "no_requests", INVALID,
+                          "no request was answered as expected (%" PRIu64 " sent)",
+                          requests != NULL ? requests->sent : 0);
+    if (coord_requests_errors(requests) > 0)
+        coord_verdict_add(j->trial, "wrong_responses", INVALID, "of %" PRIu64 " requests: %s",
+                          requests->sent, coord_requests_describe(requests, kinds, sizeof(kinds)));
+    if (coord_requests_errors(warmup) > 0)
+        coord_verdict_add(j->trial, "warmup_errors", SUSPECT,
+                          "of %" PRIu64 " requests in the warm-up: %s", warmup->sent,
+                          coord_requests_describe(warmup, kinds, sizeof(kinds)));
+}
+
+/* "3 ECONNREFUSED, 1 EMFILE" */
+static void describe_failures(const Ls__Connections *connections, char *out, size_t out_bytes)
+{
+    size_t len = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < connections->n_failures && len < out_bytes; i++) {
+        int used = snprintf(out + len, out_bytes - len, "%s%" PRIu64 " %.20s", i == 0 ? ": " : ", ",
+                            connections->failures[i]->count, connections->failures[i]->name);
+
+        len += used > 0 ? (size_t)used : 0;
+    }
+}
+
+void coord_check_connections(struct judge *j)
+{
+    const Ls__Connections *connections = j->trial->connections;
+    uint64_t asked = coord_judge_connections(j), first;
+    char failures[160];
+
+    if (connections == NULL || asked == 0)
+        return;
+    first =
+        connections->opened -
+        (connections->reopened < connections->opened ? connections->reopened : connections->opened);
+    describe_failures(connections, failures, sizeof(failures));
+    if (first < asked)
+        coord_verdict_add(j->trial, "connections_short", INVALID,
+                          "%" PRIu64 " of %" PRIu64 " connections were opened%s", first, asked,
+                          failures);
+    else if (connections->failed > 0)
+        coord_verdict_add(j->trial, "connect_errors", SUSPECT,
+                          "%" PRIu64 " attempts to connect failed%s", connections->failed,
+                          failures);
+}
+
+void coord_check_skew(struct judge *j)
+{
+    const Ls__Window *window = j->trial->window;
+    int64_t limit =
+        j->in->max_start_skew_ns > 0 ? j->in->max_start_skew_ns : COORD_MAX_START_SKEW_NS;
+    char skew[48], error[48], most[48];
+
+    if (window == NULL || window->start_skew_ns + window->start_skew_error_ns <= limit)
+        return;
+    coord_verdict_add(j->trial, "start_skew", INVALID,
+                      "the clients began %s apart, +- %s of the clocks; at most %s is allowed",
+                      ls_human_duration((double)window->start_skew_ns, skew, sizeof(skew)),
+                      ls_human_duration((double)window->start_skew_error_ns, error, sizeof(error)),
+                      ls_human_duration((double)limit, most, sizeof(most)));
+}
+
+/* From when a request was due (open loop) or could be sent (closed) to its end: the time for which
+ * the generator counts it as in flight. 0: not known. */
+static double mean_in_flight_s(const struct judge *j)
+{
+    const Ls__Latency *response = j->trial->response_time, *service = j->trial->service_time;
+    const Ls__Latency *lag = j->trial->send_lag;
+
+    if (j->open)
+        return response != NULL ? response->mean_ns / 1e9 : 0;
+    if (service == NULL)
+        return 0;
+    return (service->mean_ns + (lag != NULL ? lag->mean_ns : 0)) / 1e9;
+}
+
+/* Mean in flight = completions per second x mean time in flight. The window's mean and its
+ * requests' mean differ by what hangs over the two edges: about one time in flight. */
+void coord_check_little(struct judge *j)
+{
+    const Ls__Latency *service = j->trial->service_time;
+    double mean_s = mean_in_flight_s(j), expected, off;
+
+    if (service == NULL || service->count < COORD_LIMIT_LITTLE_COUNT || mean_s <= 0 ||
+        j->window_s <= 0 || j->trial->in_flight_mean <= 0)
+        return;
+    expected = (double)service->count / j->window_s * mean_s;
+    off = fabs(expected - j->trial->in_flight_mean) / j->trial->in_flight_mean;
+    if (off > COORD_LIMIT_LITTLE + mean_s / j->window_s)
+        coord_verdict_add(j->trial, "littles_law", INVALID,
+                          "on average %.2f requests were in flight, but their rate times their "
+                          "mean time is %.2f (%.0f %% off): latencies or counts are wrong",
+                          j->trial->in_flight_mean, expected, off * 100);
+}
+
+void coord_check_clipped(struct judge *j)
+{
+    const Ls__Latency *latency = j->open ? j->trial->response_time : j->trial->service_time;
+
+    if (latency != NULL && latency->clipped > 0)
+        coord_verdict_add(j->trial, "clipped", SUSPECT,
+                          "%" PRIu64 " latencies were longer than the histogram's hour",
+                          latency->clipped);
+}
