@@ -5,6 +5,9 @@
 #include <string.h>
 
 static void say(struct ls_msg_reader *r, const struct ls_yaml_node *node,
+                const struct ls_msg_path *path, const char *fmt, va_list ap) LS_PRINTF(4, 0);
+
+static void say(struct ls_msg_reader *r, const struct ls_yaml_node *node,
                 const struct ls_msg_path *path, const char *fmt, va_list ap)
 {
     char text[sizeof(((struct ls_diag *)NULL)->text)];

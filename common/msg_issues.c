@@ -150,7 +150,7 @@ char *ls_issues_format(const struct ls_issues *issues)
 /* Case and the choice of - or _ count for nothing. */
 static char folded(char c)
 {
-    return c == '-' ? '_' : (char)tolower((unsigned char)c);
+    return (char)(c == '-' ? '_' : tolower((unsigned char)c));
 }
 
 static size_t least(size_t a, size_t b)

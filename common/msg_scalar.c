@@ -25,7 +25,7 @@ union unit_value {
 
 const char *ls_excerpt(struct ls_bytes text, char *out)
 {
-    static const size_t max = 40;
+    enum { max = 40 };
     size_t used = 0;
     size_t i = 0;
 

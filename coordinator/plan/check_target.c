@@ -69,19 +69,30 @@ static const char *base_name(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
-/* Looks at the file at path. */
+/* 0, or why the file cannot be read. Only regular files are opened: opening is an act for others.
+ */
+static int look_at(const char *path, struct stat *out_st)
+{
+    int fd;
+
+    if (stat(path, out_st) != 0)
+        return errno;
+    if (!S_ISREG(out_st->st_mode))
+        return 0;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return errno;
+    (void)close(fd);
+    return 0;
+}
+
 static void check_content(struct coord_check *c, const Ls__Target *target, int index,
                           const char *path)
 {
     char limit[48];
     struct stat st;
-    int error = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int error = look_at(path, &st);
 
-    if (fd < 0 || fstat(fd, &st) != 0)
-        error = errno;
-    if (fd >= 0)
-        (void)close(fd);
     if (error != 0) {
         coord_check_say(c, &target->base, "files", index, "cannot be read: %s (%.160s)",
                         strerror(error), path);
@@ -237,7 +248,7 @@ static void check_started(struct coord_check *c, const Ls__Target *target)
     if (target->stop != NULL) {
         check_signal(c, target->stop);
         coord_check_duration(c, &target->stop->base, "grace", target->stop->grace, 0,
-                             10 * 60 * LS_NS_PER_S);
+                             600 * LS_NS_PER_S);
     }
 }
 

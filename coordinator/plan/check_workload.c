@@ -272,7 +272,7 @@ static void check_times(struct coord_check *c, const Ls__Workload *w)
 {
     coord_check_duration(c, &w->base, "warmup", w->warmup, 0, 3600 * LS_NS_PER_S);
     coord_check_duration(c, &w->base, "measure", w->measure, 100 * LS_NS_PER_MS,
-                         24 * 3600 * LS_NS_PER_S);
+                         86400 * LS_NS_PER_S);
     coord_check_duration(c, &w->base, "timeout", w->timeout, LS_NS_PER_MS, 600 * LS_NS_PER_S);
     coord_check_duration(c, &w->base, "interval", w->interval, 100 * LS_NS_PER_MS,
                          60 * LS_NS_PER_S);

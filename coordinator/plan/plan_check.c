@@ -250,7 +250,8 @@ static void check_references(struct coord_check *c, const Ls__Workload *workload
             k++;
         if (k < count)
             continue;
-        close = ls_closest(wanted, names, count);
+        /* A suggestion that nobody sees is not worth looking for. */
+        close = c->issues->count < LS_YAML_MAX_ISSUES ? ls_closest(wanted, names, count) : NULL;
         if (close != NULL)
             coord_check_say(c, &workload->base, "targets", (int)i,
                             "there is no target '%.64s': did you mean '%s'?", wanted, close);
