@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/msg_json.h"
+#include "common/msg_marks.h"
 #include "common/msg_yaml.h"
 #include "proto/plan.pb-c.h"
 #include "tests/support/failmalloc.h"
@@ -193,24 +194,25 @@ static void later_issues_about_it_show_where_it_came_from(void **state)
     end(&f);
 }
 
-static void positions_of_what_was_replaced_are_forgotten(void **state)
+static void marks_of_an_earlier_message_at_the_same_address_are_forgotten(void **state)
 {
-    (void)state;
-    /* A new message may be at the address of one that has gone: the old marks must not show. */
-    for (int i = 0; i < 8; i++) {
-        struct fixture f;
-        Ls__Plan *plan;
-        char *text;
+    const struct ls_mark first = { .line = 7, .column = 1 };
+    const struct ls_mark second = { .line = 9, .column = 1 };
+    const ProtobufCFieldDescriptor *port =
+        protobuf_c_message_descriptor_get_field_by_name(&ls__target__descriptor, "port");
+    Ls__Target target = LS__TARGET__INIT;
+    struct ls_marks *marks = ls_marks_create();
+    struct ls_issues issues;
 
-        begin(&f);
-        plan = (Ls__Plan *)f.plan;
-        assert_int_equal(ls_msg_set(f.plan, f.marks, "targets[1]", "{name: z}", &f.issues), LS_OK);
-        ls_issues_add_at(&f.issues, f.marks, &plan->targets[1]->base, "port", -1, "is missing");
-        text = ls_issues_format(&f.issues);
-        assert_string_equal(text, "--set: targets[1].port: is missing\n");
-        free(text);
-        end(&f);
-    }
+    (void)state;
+    ls_issues_init(&issues, "p.yaml");
+    assert_int_equal(ls_marks_put_message(marks, &target.base, NULL, NULL, -1, &first), LS_OK);
+    assert_int_equal(ls_marks_put(marks, &target.base, port, -1, &first), LS_OK);
+    assert_int_equal(ls_marks_put_message(marks, &target.base, NULL, NULL, -1, &second), LS_OK);
+    ls_issues_add_at(&issues, marks, &target.base, "port", -1, "is missing");
+    assert_int_equal(issues.items[0].line, 9);
+    ls_issues_fini(&issues);
+    ls_marks_destroy(marks);
 }
 
 static void set_once(void *ctx)
@@ -250,7 +252,7 @@ int main(void)
         cmocka_unit_test(a_path_leads_to_any_field_element_or_entry),
         cmocka_unit_test(a_mistake_is_said_and_changes_nothing),
         cmocka_unit_test(later_issues_about_it_show_where_it_came_from),
-        cmocka_unit_test(positions_of_what_was_replaced_are_forgotten),
+        cmocka_unit_test(marks_of_an_earlier_message_at_the_same_address_are_forgotten),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
 
