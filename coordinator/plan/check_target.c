@@ -20,7 +20,7 @@
 static const char *const placeholders[] = { "dir", "host", "port", "cpus" };
 
 /* Only {[a-z_]+} counts as a placeholder: programs have braces of their own. */
-static void check_placeholders(struct coord_check *c, const ProtobufCMessage *message,
+static void check_placeholders(struct coord_plan_checker *c, const ProtobufCMessage *message,
                                const char *field, int index, const char *text)
 {
     char name[24];
@@ -40,21 +40,22 @@ static void check_placeholders(struct coord_check *c, const ProtobufCMessage *me
             continue;
         close = ls_closest(name, placeholders, LS_ARRAY_LEN(placeholders));
         if (close != NULL)
-            coord_check_say(c, message, field, index,
-                            "unknown placeholder {%s}: did you mean {%s}?", name, close);
+            coord_plan_check_say(c, message, field, index,
+                                 "unknown placeholder {%s}: did you mean {%s}?", name, close);
         else
-            coord_check_say(c, message, field, index,
-                            "unknown placeholder {%s}: known are {dir}, {host}, {port} and {cpus}",
-                            name);
+            coord_plan_check_say(
+                c, message, field, index,
+                "unknown placeholder {%s}: known are {dir}, {host}, {port} and {cpus}", name);
         return;
     }
 }
 
-static void check_words(struct coord_check *c, const Ls__Target *target, const char *field,
+static void check_words(struct coord_plan_checker *c, const Ls__Target *target, const char *field,
                         char *const *words, size_t count)
 {
     if (count > 0 && words[0][0] == '\0')
-        coord_check_say(c, &target->base, field, 0, "is empty: the name of a program is expected");
+        coord_plan_check_say(c, &target->base, field, 0,
+                             "is empty: the name of a program is expected");
     for (size_t i = 0; i < count; i++)
         check_placeholders(c, &target->base, field, (int)i, words[i]);
 }
@@ -86,7 +87,7 @@ static int look_at(const char *path, struct stat *out_st)
     return 0;
 }
 
-static void check_content(struct coord_check *c, const Ls__Target *target, int index,
+static void check_content(struct coord_plan_checker *c, const Ls__Target *target, int index,
                           const char *path)
 {
     char limit[48];
@@ -94,25 +95,27 @@ static void check_content(struct coord_check *c, const Ls__Target *target, int i
     int error = look_at(path, &st);
 
     if (error != 0) {
-        coord_check_say(c, &target->base, "files", index, "cannot be read: %s (%.160s)",
-                        strerror(error), path);
+        coord_plan_check_say(c, &target->base, "files", index, "cannot be read: %s (%.160s)",
+                             strerror(error), path);
     } else if (S_ISDIR(st.st_mode)) {
-        coord_check_say(c, &target->base, "files", index, "is a folder: list its files one by one");
+        coord_plan_check_say(c, &target->base, "files", index,
+                             "is a folder: list its files one by one");
     } else if (!S_ISREG(st.st_mode)) {
-        coord_check_say(c, &target->base, "files", index, "is not a regular file");
+        coord_plan_check_say(c, &target->base, "files", index, "is not a regular file");
     } else {
         bool fitted = c->file_bytes <= COORD_PLAN_FILES_MAX;
 
         c->file_bytes += (uint64_t)st.st_size;
         if (fitted && c->file_bytes > COORD_PLAN_FILES_MAX)
-            coord_check_say(c, &target->base, "files", index,
-                            "makes the files of this plan more than %s: install it on the host "
-                            "instead",
-                            ls_format_size(COORD_PLAN_FILES_MAX, limit, sizeof(limit)));
+            coord_plan_check_say(
+                c, &target->base, "files", index,
+                "makes the files of this plan more than %s: install it on the host "
+                "instead",
+                ls_format_size(COORD_PLAN_FILES_MAX, limit, sizeof(limit)));
     }
 }
 
-static void check_file(struct coord_check *c, const Ls__Target *target, size_t index)
+static void check_file(struct coord_plan_checker *c, const Ls__Target *target, size_t index)
 {
     const char *file = target->files[index];
     const char *name = base_name(file);
@@ -120,27 +123,29 @@ static void check_file(struct coord_check *c, const Ls__Target *target, size_t i
     int n;
 
     if (*name == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
-        coord_check_say(c, &target->base, "files", (int)index, "the name of a file is expected");
+        coord_plan_check_say(c, &target->base, "files", (int)index,
+                             "the name of a file is expected");
         return;
     }
     if (strcmp(name, "target.log") == 0) {
-        coord_check_say(c, &target->base, "files", (int)index,
-                        "'target.log' is where the target's output goes: rename the file");
+        coord_plan_check_say(c, &target->base, "files", (int)index,
+                             "'target.log' is where the target's output goes: rename the file");
         return;
     }
     for (size_t k = 0; k < index; k++) {
         if (strcmp(base_name(target->files[k]), name) == 0) {
-            coord_check_say(c, &target->base, "files", (int)index,
-                            "'%.64s' is the name of files[%zu], too, and both would be copied into "
-                            "{dir}: rename one",
-                            name, k);
+            coord_plan_check_say(
+                c, &target->base, "files", (int)index,
+                "'%.64s' is the name of files[%zu], too, and both would be copied into "
+                "{dir}: rename one",
+                name, k);
             return;
         }
     }
     n = snprintf(path, sizeof(path), "%s%s%s", file[0] == '/' ? "" : c->base_dir,
                  file[0] == '/' ? "" : "/", file);
     if (n < 0 || (size_t)n >= sizeof(path))
-        coord_check_say(c, &target->base, "files", (int)index, "is a path that is too long");
+        coord_plan_check_say(c, &target->base, "files", (int)index, "is a path that is too long");
     else
         check_content(c, target, (int)index, path);
 }
@@ -148,7 +153,7 @@ static void check_file(struct coord_check *c, const Ls__Target *target, size_t i
 /* ---- the rest ---------------------------------------------------------------------------------
  */
 
-static void check_env(struct coord_check *c, const Ls__Target *target)
+static void check_env(struct coord_plan_checker *c, const Ls__Target *target)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
     static const char others[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
@@ -158,15 +163,15 @@ static void check_env(struct coord_check *c, const Ls__Target *target)
         const char *name = entry->key;
 
         if (*name == '\0' || strchr(letters, *name) == NULL || name[strspn(name, others)] != '\0')
-            coord_check_say(c, &entry->base, NULL, -1,
-                            "is no name for a variable: letters, digits and '_', and no digit "
-                            "first");
+            coord_plan_check_say(c, &entry->base, NULL, -1,
+                                 "is no name for a variable: letters, digits and '_', and no digit "
+                                 "first");
         else
             check_placeholders(c, &entry->base, "value", -1, entry->value);
     }
 }
 
-static void check_host(struct coord_check *c, const Ls__Target *target)
+static void check_host(struct coord_plan_checker *c, const Ls__Target *target)
 {
     unsigned char address[sizeof(struct in6_addr)];
 
@@ -174,15 +179,15 @@ static void check_host(struct coord_check *c, const Ls__Target *target)
         inet_pton(AF_INET6, target->host, address) == 1)
         return;
     if (strcasecmp(target->host, "localhost") == 0)
-        coord_check_say(c, &target->base, "host", -1,
-                        "names are not looked up: write 127.0.0.1, or ::1");
+        coord_plan_check_say(c, &target->base, "host", -1,
+                             "names are not looked up: write 127.0.0.1, or ::1");
     else
-        coord_check_say(c, &target->base, "host", -1,
-                        "'%.64s' is no IPv4 or IPv6 address: names are not looked up",
-                        target->host);
+        coord_plan_check_say(c, &target->base, "host", -1,
+                             "'%.64s' is no IPv4 or IPv6 address: names are not looked up",
+                             target->host);
 }
 
-static void check_signal(struct coord_check *c, const Ls__Stop *stop)
+static void check_signal(struct coord_plan_checker *c, const Ls__Stop *stop)
 {
     const char *names[64];
     const char *name = stop->signal;
@@ -204,17 +209,17 @@ static void check_signal(struct coord_check *c, const Ls__Stop *stop)
     }
     close = ls_closest(name, names, count);
     if (close != NULL)
-        coord_check_say(c, &stop->base, "signal", -1,
-                        "'%.32s' is no signal that ends a process: did you mean %s?", stop->signal,
-                        close);
+        coord_plan_check_say(c, &stop->base, "signal", -1,
+                             "'%.32s' is no signal that ends a process: did you mean %s?",
+                             stop->signal, close);
     else
-        coord_check_say(c, &stop->base, "signal", -1,
-                        "'%.32s' is no signal that ends a process: TERM, INT and QUIT are",
-                        stop->signal);
+        coord_plan_check_say(c, &stop->base, "signal", -1,
+                             "'%.32s' is no signal that ends a process: TERM, INT and QUIT are",
+                             stop->signal);
 }
 
 /* What only makes sense for a program that Lockstep starts. */
-static void refuse_start(struct coord_check *c, const Ls__Target *target)
+static void refuse_start(struct coord_plan_checker *c, const Ls__Target *target)
 {
     const struct {
         const char *field;
@@ -227,48 +232,49 @@ static void refuse_start(struct coord_check *c, const Ls__Target *target)
 
     for (size_t i = 0; i < LS_ARRAY_LEN(parts); i++) {
         if (parts[i].given)
-            coord_check_say(c, &target->base, parts[i].field, -1,
-                            "does not go with external: true, for nothing is started then");
+            coord_plan_check_say(c, &target->base, parts[i].field, -1,
+                                 "does not go with external: true, for nothing is started then");
     }
 }
 
-static void check_started(struct coord_check *c, const Ls__Target *target)
+static void check_started(struct coord_plan_checker *c, const Ls__Target *target)
 {
     if (target->n_command == 0)
-        coord_check_say(c, &target->base, "command", -1,
-                        "is missing: the program and its arguments, such as [node, server.mjs]; or "
-                        "external: true if it runs already");
+        coord_plan_check_say(
+            c, &target->base, "command", -1,
+            "is missing: the program and its arguments, such as [node, server.mjs]; or "
+            "external: true if it runs already");
     check_words(c, target, "command", target->command, target->n_command);
     check_words(c, target, "version", target->version, target->n_version);
     check_env(c, target);
-    if (coord_check_few(c, &target->base, "files", target->n_files)) {
+    if (coord_plan_check_few(c, &target->base, "files", target->n_files)) {
         for (size_t i = 0; i < target->n_files; i++)
             check_file(c, target, i);
     }
     if (target->stop != NULL) {
         check_signal(c, target->stop);
-        coord_check_duration(c, &target->stop->base, "grace", target->stop->grace, 0,
-                             600 * LS_NS_PER_S);
+        coord_plan_check_duration(c, &target->stop->base, "grace", target->stop->grace, 0,
+                                  600 * LS_NS_PER_S);
     }
 }
 
-void coord_check_target(struct coord_check *c, const Ls__Target *target)
+void coord_plan_check_target(struct coord_plan_checker *c, const Ls__Target *target)
 {
-    coord_check_name(c, &target->base, target->name, "target");
+    coord_plan_check_name(c, &target->base, target->name, "target");
     if (!target->has_port)
-        coord_check_say(c, &target->base, "port", -1,
-                        "is missing: the port that it listens on, 1 to 65535");
+        coord_plan_check_say(c, &target->base, "port", -1,
+                             "is missing: the port that it listens on, 1 to 65535");
     else
-        coord_check_range(c, &target->base, "port", target->port, 1, 65535);
+        coord_plan_check_range(c, &target->base, "port", target->port, 1, 65535);
     check_host(c, target);
     if (target->external)
         refuse_start(c, target);
     else
         check_started(c, target);
     if (target->ready != NULL) {
-        coord_check_duration(c, &target->ready->base, "timeout", target->ready->timeout,
-                             100 * LS_NS_PER_MS, 3600 * LS_NS_PER_S);
+        coord_plan_check_duration(c, &target->ready->base, "timeout", target->ready->timeout,
+                                  100 * LS_NS_PER_MS, 3600 * LS_NS_PER_S);
         if (target->ready->request != NULL)
-            coord_check_request(c, target->ready->request);
+            coord_plan_check_request(c, target->ready->request);
     }
 }

@@ -33,7 +33,7 @@ static const char *shown(const char *text, char *out)
     return ls_excerpt((struct ls_bytes){ (const unsigned char *)text, strlen(text) }, out);
 }
 
-static void check_method(struct coord_check *c, const Ls__Request *request)
+static void check_method(struct coord_plan_checker *c, const Ls__Request *request)
 {
     static const char *const known[] = {
         "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"
@@ -41,63 +41,67 @@ static void check_method(struct coord_check *c, const Ls__Request *request)
     char text[LS_EXCERPT_MAX];
 
     if (!is_token(request->method)) {
-        coord_check_say(c, &request->base, "method", -1,
-                        "'%s' is no method: one word such as GET or POST is expected",
-                        shown(request->method, text));
+        coord_plan_check_say(c, &request->base, "method", -1,
+                             "'%s' is no method: one word such as GET or POST is expected",
+                             shown(request->method, text));
         return;
     }
     if (strcmp(request->method, "CONNECT") == 0) {
-        coord_check_say(c, &request->base, "method", -1,
-                        "CONNECT makes a tunnel, which is not supported");
+        coord_plan_check_say(c, &request->base, "method", -1,
+                             "CONNECT makes a tunnel, which is not supported");
         return;
     }
     for (size_t i = 0; i < LS_ARRAY_LEN(known); i++) {
         if (strcasecmp(request->method, known[i]) == 0 && strcmp(request->method, known[i]) != 0)
-            coord_check_say(c, &request->base, "method", -1, "methods are case-sensitive: write %s",
-                            known[i]);
+            coord_plan_check_say(c, &request->base, "method", -1,
+                                 "methods are case-sensitive: write %s", known[i]);
     }
 }
 
-static void check_path(struct coord_check *c, const Ls__Request *request)
+static void check_path(struct coord_plan_checker *c, const Ls__Request *request)
 {
     const char *path = request->path;
     char text[LS_EXCERPT_MAX];
 
     if (strcmp(path, "*") == 0) {
         if (strcmp(request->method, "OPTIONS") != 0)
-            coord_check_say(c, &request->base, "path", -1, "'*' goes with method OPTIONS only");
+            coord_plan_check_say(c, &request->base, "path", -1,
+                                 "'*' goes with method OPTIONS only");
         return;
     }
     if (strstr(path, "://") != NULL && path[0] != '/') {
-        coord_check_say(c, &request->base, "path", -1,
-                        "only the path belongs here, from '/' on: host and port are the target's");
+        coord_plan_check_say(
+            c, &request->base, "path", -1,
+            "only the path belongs here, from '/' on: host and port are the target's");
         return;
     }
     if (path[0] != '/') {
-        coord_check_say(c, &request->base, "path", -1, "'%s' must begin with '/'",
-                        shown(path, text));
+        coord_plan_check_say(c, &request->base, "path", -1, "'%s' must begin with '/'",
+                             shown(path, text));
         return;
     }
     for (const char *at = path; *at != '\0'; at++) {
         unsigned char byte = (unsigned char)*at;
 
         if (byte == '#') {
-            coord_check_say(c, &request->base, "path", -1,
-                            "'#' and what follows it is never sent: leave it out, or write %%23");
+            coord_plan_check_say(
+                c, &request->base, "path", -1,
+                "'#' and what follows it is never sent: leave it out, or write %%23");
             return;
         }
         if (byte <= 0x20 || byte >= 0x7f) {
-            coord_check_say(c, &request->base, "path", -1, "has a %s in it: write it as %%%02x",
-                            byte == ' '    ? "space"
-                            : byte >= 0x80 ? "character beyond ASCII"
-                                           : "control character",
-                            byte);
+            coord_plan_check_say(c, &request->base, "path", -1,
+                                 "has a %s in it: write it as %%%02x",
+                                 byte == ' '    ? "space"
+                                 : byte >= 0x80 ? "character beyond ASCII"
+                                                : "control character",
+                                 byte);
             return;
         }
     }
 }
 
-static void check_content_length(struct coord_check *c, const Ls__Request *request,
+static void check_content_length(struct coord_plan_checker *c, const Ls__Request *request,
                                  const Ls__Request__HeadersEntry *entry)
 {
     size_t len = request->body == NULL ? 0 : strlen(request->body);
@@ -106,32 +110,34 @@ static void check_content_length(struct coord_check *c, const Ls__Request *reque
 
     (void)snprintf(right, sizeof(right), "%zu", len);
     if (strcmp(entry->value, right) != 0)
-        coord_check_say(c, &entry->base, "value", -1,
-                        "is '%s', but the body has %zu bytes: leave it out, it is added",
-                        shown(entry->value, text), len);
+        coord_plan_check_say(c, &entry->base, "value", -1,
+                             "is '%s', but the body has %zu bytes: leave it out, it is added",
+                             shown(entry->value, text), len);
 }
 
-static void check_header(struct coord_check *c, const Ls__Request *request,
+static void check_header(struct coord_plan_checker *c, const Ls__Request *request,
                          const Ls__Request__HeadersEntry *entry)
 {
     if (!is_token(entry->key)) {
-        coord_check_say(c, &entry->base, NULL, -1, "is no name for a header");
+        coord_plan_check_say(c, &entry->base, NULL, -1, "is no name for a header");
         return;
     }
     if (strcasecmp(entry->key, "Transfer-Encoding") == 0) {
-        coord_check_say(c, &entry->base, NULL, -1,
-                        "cannot be set: bodies are sent with a Content-Length");
+        coord_plan_check_say(c, &entry->base, NULL, -1,
+                             "cannot be set: bodies are sent with a Content-Length");
         return;
     }
     for (const char *at = entry->value; *at != '\0'; at++) {
         unsigned char byte = (unsigned char)*at;
 
         if (byte == '\r' || byte == '\n') {
-            coord_check_say(c, &entry->base, "value", -1, "holds a line end: a header is one line");
+            coord_plan_check_say(c, &entry->base, "value", -1,
+                                 "holds a line end: a header is one line");
             return;
         }
         if ((byte < 0x20 && byte != '\t') || byte == 0x7f) {
-            coord_check_say(c, &entry->base, "value", -1, "holds a control character: remove it");
+            coord_plan_check_say(c, &entry->base, "value", -1,
+                                 "holds a control character: remove it");
             return;
         }
     }
@@ -139,43 +145,44 @@ static void check_header(struct coord_check *c, const Ls__Request *request,
         check_content_length(c, request, entry);
 }
 
-static void check_headers(struct coord_check *c, const Ls__Request *request)
+static void check_headers(struct coord_plan_checker *c, const Ls__Request *request)
 {
-    if (!coord_check_few(c, &request->base, "headers", request->n_headers))
+    if (!coord_plan_check_few(c, &request->base, "headers", request->n_headers))
         return;
     for (size_t i = 0; i < request->n_headers; i++) {
         check_header(c, request, request->headers[i]);
         for (size_t k = 0; k < i; k++) {
             if (strcasecmp(request->headers[i]->key, request->headers[k]->key) == 0) {
-                coord_check_say(c, &request->headers[i]->base, NULL, -1,
-                                "is given twice, for names of headers are not case-sensitive: "
-                                "keep one");
+                coord_plan_check_say(c, &request->headers[i]->base, NULL, -1,
+                                     "is given twice, for names of headers are not case-sensitive: "
+                                     "keep one");
                 break;
             }
         }
     }
 }
 
-static void check_expect(struct coord_check *c, const Ls__Request *request)
+static void check_expect(struct coord_plan_checker *c, const Ls__Request *request)
 {
     const Ls__Expect *expect = request->expect;
     bool has_body = expect->body != NULL;
 
     if (expect->has_status && expect->status >= 100 && expect->status < 200)
-        coord_check_say(c, &expect->base, "status", -1,
-                        "%" PRIu32 " is never the last answer: 200 to 599", expect->status);
+        coord_plan_check_say(c, &expect->base, "status", -1,
+                             "%" PRIu32 " is never the last answer: 200 to 599", expect->status);
     else if (expect->has_status)
-        coord_check_range(c, &expect->base, "status", expect->status, 200, 599);
+        coord_plan_check_range(c, &expect->base, "status", expect->status, 200, 599);
     if (has_body && strcmp(request->method, "HEAD") == 0)
-        coord_check_say(c, &expect->base, "body", -1, "answers to HEAD have no body: leave it out");
+        coord_plan_check_say(c, &expect->base, "body", -1,
+                             "answers to HEAD have no body: leave it out");
     else if (has_body && expect->body[0] != '\0' &&
              (expect->status == 204 || expect->status == 304))
-        coord_check_say(c, &expect->base, "body", -1,
-                        "answers with status %" PRIu32 " have no body: leave it out",
-                        expect->status);
+        coord_plan_check_say(c, &expect->base, "body", -1,
+                             "answers with status %" PRIu32 " have no body: leave it out",
+                             expect->status);
 }
 
-void coord_check_request(struct coord_check *c, const Ls__Request *request)
+void coord_plan_check_request(struct coord_plan_checker *c, const Ls__Request *request)
 {
     check_method(c, request);
     check_path(c, request);
@@ -184,20 +191,20 @@ void coord_check_request(struct coord_check *c, const Ls__Request *request)
         check_expect(c, request);
 }
 
-static void check_http(struct coord_check *c, const Ls__Http *http)
+static void check_http(struct coord_plan_checker *c, const Ls__Http *http)
 {
-    coord_check_range(c, &http->base, "pipeline", http->pipeline, 1, PIPELINE_MAX);
+    coord_plan_check_range(c, &http->base, "pipeline", http->pipeline, 1, PIPELINE_MAX);
     if (http->n_requests == 0)
-        coord_check_say(c, &http->base, "requests", -1,
-                        "at least one is needed, such as [{path: /}]");
+        coord_plan_check_say(c, &http->base, "requests", -1,
+                             "at least one is needed, such as [{path: /}]");
     for (size_t i = 0; i < http->n_requests; i++)
-        coord_check_request(c, http->requests[i]);
+        coord_plan_check_request(c, http->requests[i]);
 }
 
 /* ---- load -------------------------------------------------------------------------------------
  */
 
-static void check_closed(struct coord_check *c, const Ls__Closed *closed)
+static void check_closed(struct coord_plan_checker *c, const Ls__Closed *closed)
 {
     uint64_t n;
 
@@ -205,31 +212,32 @@ static void check_closed(struct coord_check *c, const Ls__Closed *closed)
         return;
     n = closed->requests->n;
     if (n == 0)
-        coord_check_say(c, &closed->base, "requests", -1, "must be at least 1");
+        coord_plan_check_say(c, &closed->base, "requests", -1, "must be at least 1");
     else if (n < c->clients)
-        coord_check_say(c, &closed->base, "requests", -1,
-                        "%" PRIu64 " are too few for %" PRIu32 " clients: each takes at least one",
-                        n, c->clients);
+        coord_plan_check_say(c, &closed->base, "requests", -1,
+                             "%" PRIu64 " are too few for %" PRIu32
+                             " clients: each takes at least one",
+                             n, c->clients);
     else if (n > COORD_PLAN_SEED_MAX)
-        coord_check_say(c, &closed->base, "requests", -1, "is out of range: 1 to %" PRIu64,
-                        COORD_PLAN_SEED_MAX);
+        coord_plan_check_say(c, &closed->base, "requests", -1, "is out of range: 1 to %" PRIu64,
+                             COORD_PLAN_SEED_MAX);
 }
 
-static void check_constant(struct coord_check *c, const Ls__Constant *constant)
+static void check_constant(struct coord_plan_checker *c, const Ls__Constant *constant)
 {
     char text[48];
 
     if (constant->rate == NULL)
-        coord_check_say(c, &constant->base, "rate", -1, "is missing: write it like 20k/s");
+        coord_plan_check_say(c, &constant->base, "rate", -1, "is missing: write it like 20k/s");
     else if (!(constant->rate->per_s > 0))
-        coord_check_say(c, &constant->base, "rate", -1, "must be above 0");
+        coord_plan_check_say(c, &constant->base, "rate", -1, "must be above 0");
     else if (constant->rate->per_s > RATE_MAX_PER_S)
-        coord_check_say(c, &constant->base, "rate", -1, "%s is out of range: up to %s",
-                        ls_format_rate(constant->rate->per_s, text, sizeof(text)), "1G/s");
-    coord_check_range(c, &constant->base, "queue", constant->queue, 0, QUEUE_MAX);
+        coord_plan_check_say(c, &constant->base, "rate", -1, "%s is out of range: up to %s",
+                             ls_format_rate(constant->rate->per_s, text, sizeof(text)), "1G/s");
+    coord_plan_check_range(c, &constant->base, "queue", constant->queue, 0, QUEUE_MAX);
 }
 
-static void check_load(struct coord_check *c, const Ls__Load *load)
+static void check_load(struct coord_plan_checker *c, const Ls__Load *load)
 {
     if (load->law_case == LS__LOAD__LAW_CLOSED)
         check_closed(c, load->closed);
@@ -237,19 +245,20 @@ static void check_load(struct coord_check *c, const Ls__Load *load)
         check_constant(c, load->constant);
 }
 
-static void check_connections(struct coord_check *c, const Ls__Workload *w)
+static void check_connections(struct coord_plan_checker *c, const Ls__Workload *w)
 {
-    coord_check_range(c, &w->base, "connections", w->connections, 1, CONNECTIONS_MAX);
+    coord_plan_check_range(c, &w->base, "connections", w->connections, 1, CONNECTIONS_MAX);
     if (w->connections >= 1 && w->connections < c->clients)
-        coord_check_say(c, &w->base, "connections", -1,
-                        "%" PRIu32 " are too few for %" PRIu32 " clients: each opens at least one",
-                        w->connections, c->clients);
+        coord_plan_check_say(c, &w->base, "connections", -1,
+                             "%" PRIu32 " are too few for %" PRIu32
+                             " clients: each opens at least one",
+                             w->connections, c->clients);
 }
 
 /* ---- time -------------------------------------------------------------------------------------
  */
 
-static void check_interval(struct coord_check *c, const Ls__Workload *w)
+static void check_interval(struct coord_plan_checker *c, const Ls__Workload *w)
 {
     int64_t measure_ns = w->measure == NULL ? COORD_DEFAULT_MEASURE_NS : w->measure->ns;
     char interval[48];
@@ -260,33 +269,34 @@ static void check_interval(struct coord_check *c, const Ls__Workload *w)
     (void)ls_format_duration(w->interval->ns, interval, sizeof(interval));
     (void)ls_format_duration(measure_ns, measure, sizeof(measure));
     if (w->interval->ns > measure_ns)
-        coord_check_say(c, &w->base, "interval", -1,
-                        "%s is longer than the measurement of %s: shorten it", interval, measure);
+        coord_plan_check_say(c, &w->base, "interval", -1,
+                             "%s is longer than the measurement of %s: shorten it", interval,
+                             measure);
     else if (measure_ns / w->interval->ns > REPORTS_MAX)
-        coord_check_say(c, &w->base, "interval", -1,
-                        "%s in %s make more than %d reports: lengthen it", interval, measure,
-                        REPORTS_MAX);
+        coord_plan_check_say(c, &w->base, "interval", -1,
+                             "%s in %s make more than %d reports: lengthen it", interval, measure,
+                             REPORTS_MAX);
 }
 
-static void check_times(struct coord_check *c, const Ls__Workload *w)
+static void check_times(struct coord_plan_checker *c, const Ls__Workload *w)
 {
-    coord_check_duration(c, &w->base, "warmup", w->warmup, 0, 3600 * LS_NS_PER_S);
-    coord_check_duration(c, &w->base, "measure", w->measure, 100 * LS_NS_PER_MS,
-                         86400 * LS_NS_PER_S);
-    coord_check_duration(c, &w->base, "timeout", w->timeout, LS_NS_PER_MS, 600 * LS_NS_PER_S);
-    coord_check_duration(c, &w->base, "interval", w->interval, 100 * LS_NS_PER_MS,
-                         60 * LS_NS_PER_S);
+    coord_plan_check_duration(c, &w->base, "warmup", w->warmup, 0, 3600 * LS_NS_PER_S);
+    coord_plan_check_duration(c, &w->base, "measure", w->measure, 100 * LS_NS_PER_MS,
+                              86400 * LS_NS_PER_S);
+    coord_plan_check_duration(c, &w->base, "timeout", w->timeout, LS_NS_PER_MS, 600 * LS_NS_PER_S);
+    coord_plan_check_duration(c, &w->base, "interval", w->interval, 100 * LS_NS_PER_MS,
+                              60 * LS_NS_PER_S);
     check_interval(c, w);
 }
 
-void coord_check_workload(struct coord_check *c, const Ls__Workload *w)
+void coord_plan_check_workload(struct coord_plan_checker *c, const Ls__Workload *w)
 {
-    coord_check_name(c, &w->base, w->name, "workload");
+    coord_plan_check_name(c, &w->base, w->name, "workload");
     if (w->protocol_case == LS__WORKLOAD__PROTOCOL_HTTP)
         check_http(c, w->http);
     else
-        coord_check_say(c, &w->base, "http", -1,
-                        "is missing: what to send, such as http: {requests: [{path: /}]}");
+        coord_plan_check_say(c, &w->base, "http", -1,
+                             "is missing: what to send, such as http: {requests: [{path: /}]}");
     check_connections(c, w);
     if (w->load != NULL)
         check_load(c, w->load);

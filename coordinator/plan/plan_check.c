@@ -22,8 +22,8 @@
 /* ---- shared by the parts ----------------------------------------------------------------------
  */
 
-void coord_check_say(struct coord_check *c, const ProtobufCMessage *message, const char *field,
-                     int index, const char *fmt, ...)
+void coord_plan_check_say(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                          const char *field, int index, const char *fmt, ...)
 {
     char text[sizeof(((struct ls_diag *)NULL)->text)];
     va_list ap;
@@ -34,8 +34,9 @@ void coord_check_say(struct coord_check *c, const ProtobufCMessage *message, con
     ls_issues_add_at(c->issues, c->marks, message, field, index, "%s", text);
 }
 
-void coord_check_duration(struct coord_check *c, const ProtobufCMessage *message, const char *field,
-                          const Ls__Duration *duration, int64_t min_ns, int64_t max_ns)
+void coord_plan_check_duration(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                               const char *field, const Ls__Duration *duration, int64_t min_ns,
+                               int64_t max_ns)
 {
     char value[48];
     char min[48];
@@ -43,27 +44,28 @@ void coord_check_duration(struct coord_check *c, const ProtobufCMessage *message
 
     if (duration == NULL || (duration->ns >= min_ns && duration->ns <= max_ns))
         return;
-    coord_check_say(c, message, field, -1, "%s is out of range: %s to %s",
-                    ls_format_duration(duration->ns, value, sizeof(value)),
-                    ls_format_duration(min_ns, min, sizeof(min)),
-                    ls_format_duration(max_ns, max, sizeof(max)));
+    coord_plan_check_say(c, message, field, -1, "%s is out of range: %s to %s",
+                         ls_format_duration(duration->ns, value, sizeof(value)),
+                         ls_format_duration(min_ns, min, sizeof(min)),
+                         ls_format_duration(max_ns, max, sizeof(max)));
 }
 
-void coord_check_range(struct coord_check *c, const ProtobufCMessage *message, const char *field,
-                       uint64_t value, uint64_t min, uint64_t max)
+void coord_plan_check_range(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                            const char *field, uint64_t value, uint64_t min, uint64_t max)
 {
     if (value < min || value > max)
-        coord_check_say(c, message, field, -1,
-                        "%" PRIu64 " is out of range: %" PRIu64 " to %" PRIu64, value, min, max);
+        coord_plan_check_say(c, message, field, -1,
+                             "%" PRIu64 " is out of range: %" PRIu64 " to %" PRIu64, value, min,
+                             max);
 }
 
-bool coord_check_few(struct coord_check *c, const ProtobufCMessage *message, const char *field,
-                     size_t count)
+bool coord_plan_check_few(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                          const char *field, size_t count)
 {
     if (count <= COORD_PLAN_ITEMS_MAX)
         return true;
-    coord_check_say(c, message, field, -1, "there are %zu: at most %u are allowed", count,
-                    COORD_PLAN_ITEMS_MAX);
+    coord_plan_check_say(c, message, field, -1, "there are %zu: at most %u are allowed", count,
+                         COORD_PLAN_ITEMS_MAX);
     return false;
 }
 
@@ -73,28 +75,29 @@ bool coord_plan_name_char(char c)
            c == '_' || c == '-';
 }
 
-void coord_check_name(struct coord_check *c, const ProtobufCMessage *message, const char *name,
-                      const char *whose)
+void coord_plan_check_name(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                           const char *name, const char *whose)
 {
     char shown[LS_EXCERPT_MAX];
     size_t len = 0;
 
     if (name == NULL) {
-        coord_check_say(c, message, "name", -1, "is missing: every %s needs one", whose);
+        coord_plan_check_say(c, message, "name", -1, "is missing: every %s needs one", whose);
         return;
     }
     while (coord_plan_name_char(name[len]))
         len++;
     if (len == 0 && name[0] == '\0')
-        coord_check_say(c, message, "name", -1, "is empty: every %s needs one", whose);
+        coord_plan_check_say(c, message, "name", -1, "is empty: every %s needs one", whose);
     else if (name[len] != '\0')
-        coord_check_say(
+        coord_plan_check_say(
             c, message, "name", -1,
             "'%s' names folders: use letters, digits, '.', '_' and '-' only",
             ls_excerpt((struct ls_bytes){ (const unsigned char *)name, strlen(name) }, shown));
     else if (len > COORD_PLAN_NAME_MAX)
-        coord_check_say(c, message, "name", -1, "is %zu characters long: at most %u are allowed",
-                        len, COORD_PLAN_NAME_MAX);
+        coord_plan_check_say(c, message, "name", -1,
+                             "is %zu characters long: at most %u are allowed", len,
+                             COORD_PLAN_NAME_MAX);
 }
 
 /* ---- fleet and schedule -----------------------------------------------------------------------
@@ -109,28 +112,29 @@ static bool all_external(const Ls__Plan *plan)
     return plan->n_targets > 0;
 }
 
-static void check_servers(struct coord_check *c, const Ls__Fleet *fleet)
+static void check_servers(struct coord_plan_checker *c, const Ls__Fleet *fleet)
 {
     bool external = all_external(c->plan);
 
     if (!fleet->has_servers)
         return;
     if (fleet->servers > 1)
-        coord_check_say(c, &fleet->base, "servers", -1,
-                        "more than one server is not supported yet: 1, or 0 if all targets are "
-                        "external");
+        coord_plan_check_say(
+            c, &fleet->base, "servers", -1,
+            "more than one server is not supported yet: 1, or 0 if all targets are "
+            "external");
     else if (fleet->servers == 1 && external)
-        coord_check_say(c, &fleet->base, "servers", -1,
-                        "all targets are external, so there is nothing to do for a server: "
-                        "write 0, or leave it out");
+        coord_plan_check_say(c, &fleet->base, "servers", -1,
+                             "all targets are external, so there is nothing to do for a server: "
+                             "write 0, or leave it out");
     else if (fleet->servers == 0 && !external && c->plan->n_targets > 0)
-        coord_check_say(c, &fleet->base, "servers", -1,
-                        "targets that are not external are started by a server: write 1, or "
-                        "leave it out");
+        coord_plan_check_say(c, &fleet->base, "servers", -1,
+                             "targets that are not external are started by a server: write 1, or "
+                             "leave it out");
 }
 
 /* False: not a list of CPUs; auto is none, either. */
-static bool read_cpus(struct coord_check *c, const Ls__FleetCpus *cpus, const char *field,
+static bool read_cpus(struct coord_plan_checker *c, const Ls__FleetCpus *cpus, const char *field,
                       const char *text, struct ls_cpuset *out)
 {
     struct ls_diag diag;
@@ -138,17 +142,18 @@ static bool read_cpus(struct coord_check *c, const Ls__FleetCpus *cpus, const ch
     if (text == NULL || strcmp(text, "auto") == 0)
         return false;
     if (ls_cpuset_parse(text, out, &diag) != LS_OK) {
-        coord_check_say(c, &cpus->base, field, -1, "%s; or write auto", diag.text);
+        coord_plan_check_say(c, &cpus->base, field, -1, "%s; or write auto", diag.text);
         return false;
     }
     if (ls_cpuset_count(out) == 0) {
-        coord_check_say(c, &cpus->base, field, -1, "is empty: write auto, or a list such as 0-3,8");
+        coord_plan_check_say(c, &cpus->base, field, -1,
+                             "is empty: write auto, or a list such as 0-3,8");
         return false;
     }
     return true;
 }
 
-static void check_cpus(struct coord_check *c, const Ls__FleetCpus *cpus)
+static void check_cpus(struct coord_plan_checker *c, const Ls__FleetCpus *cpus)
 {
     struct ls_cpuset server;
     struct ls_cpuset client;
@@ -165,62 +170,63 @@ static void check_cpus(struct coord_check *c, const Ls__FleetCpus *cpus)
         if (ls_cpuset_has(&server, cpu) && ls_cpuset_has(&client, cpu))
             ls_cpuset_add(&both, cpu);
     }
-    coord_check_say(c, &cpus->base, "client", -1,
-                    "server and client share CPU %s: divide them, or set allow_overlap: true",
-                    ls_cpuset_format(&both, text, sizeof(text)));
+    coord_plan_check_say(c, &cpus->base, "client", -1,
+                         "server and client share CPU %s: divide them, or set allow_overlap: true",
+                         ls_cpuset_format(&both, text, sizeof(text)));
 }
 
-static void check_fleet(struct coord_check *c)
+static void check_fleet(struct coord_plan_checker *c)
 {
     const Ls__Fleet *fleet = c->plan->fleet;
 
     if (fleet == NULL)
         return;
-    coord_check_range(c, &fleet->base, "clients", fleet->clients, 1, CLIENTS_MAX);
+    coord_plan_check_range(c, &fleet->base, "clients", fleet->clients, 1, CLIENTS_MAX);
     if (fleet->clients >= 1 && fleet->clients <= CLIENTS_MAX)
         c->clients = fleet->clients;
     check_servers(c, fleet);
     if (fleet->cpus != NULL)
         check_cpus(c, fleet->cpus);
-    coord_check_duration(c, &fleet->base, "max_start_skew", fleet->max_start_skew,
-                         10 * LS_NS_PER_US, 10 * LS_NS_PER_S);
+    coord_plan_check_duration(c, &fleet->base, "max_start_skew", fleet->max_start_skew,
+                              10 * LS_NS_PER_US, 10 * LS_NS_PER_S);
 }
 
-static void check_schedule(struct coord_check *c)
+static void check_schedule(struct coord_plan_checker *c)
 {
     const Ls__Schedule *schedule = c->plan->schedule;
 
     if (schedule == NULL)
         return;
-    coord_check_range(c, &schedule->base, "repetitions", schedule->repetitions, 1, REPETITIONS_MAX);
+    coord_plan_check_range(c, &schedule->base, "repetitions", schedule->repetitions, 1,
+                           REPETITIONS_MAX);
     if (schedule->has_seed && schedule->seed > COORD_PLAN_SEED_MAX)
-        coord_check_say(c, &schedule->base, "seed", -1,
-                        "%" PRIu64 " is out of range: 0 to %" PRIu64
-                        ", so that every reader of JSON keeps it",
-                        schedule->seed, COORD_PLAN_SEED_MAX);
+        coord_plan_check_say(c, &schedule->base, "seed", -1,
+                             "%" PRIu64 " is out of range: 0 to %" PRIu64
+                             ", so that every reader of JSON keeps it",
+                             schedule->seed, COORD_PLAN_SEED_MAX);
 }
 
 /* ---- names and references ---------------------------------------------------------------------
  */
 
 /* Two targets, or two workloads, of one name; name_at gives the i-th one's. */
-static void check_unique(struct coord_check *c, const char *const *names, size_t count,
+static void check_unique(struct coord_plan_checker *c, const char *const *names, size_t count,
                          const ProtobufCMessage *const *messages, const char *field)
 {
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < i; k++) {
             if (names[i] == NULL || names[k] == NULL || strcmp(names[i], names[k]) != 0)
                 continue;
-            coord_check_say(c, messages[i], "name", -1,
-                            "'%s' is the name of %s[%zu] already: choose another", names[i], field,
-                            k);
+            coord_plan_check_say(c, messages[i], "name", -1,
+                                 "'%s' is the name of %s[%zu] already: choose another", names[i],
+                                 field, k);
             break;
         }
     }
 }
 
 /* Are all targets known by name, so that a reference can be judged? */
-static bool targets_known(const struct coord_check *c)
+static bool targets_known(const struct coord_plan_checker *c)
 {
     const ProtobufCMessage *plan = &c->plan->base;
     const ProtobufCFieldDescriptor *field =
@@ -236,7 +242,7 @@ static bool targets_known(const struct coord_check *c)
     return true;
 }
 
-static void check_references(struct coord_check *c, const Ls__Workload *workload,
+static void check_references(struct coord_plan_checker *c, const Ls__Workload *workload,
                              const char *const *names)
 {
     size_t count = c->plan->n_targets;
@@ -253,23 +259,24 @@ static void check_references(struct coord_check *c, const Ls__Workload *workload
         /* A suggestion that nobody sees is not worth looking for. */
         close = c->issues->count < LS_YAML_MAX_ISSUES ? ls_closest(wanted, names, count) : NULL;
         if (close != NULL)
-            coord_check_say(c, &workload->base, "targets", (int)i,
-                            "there is no target '%.64s': did you mean '%s'?", wanted, close);
+            coord_plan_check_say(c, &workload->base, "targets", (int)i,
+                                 "there is no target '%.64s': did you mean '%s'?", wanted, close);
         else
-            coord_check_say(c, &workload->base, "targets", (int)i,
-                            "there is no target '%.64s' in this plan", wanted);
+            coord_plan_check_say(c, &workload->base, "targets", (int)i,
+                                 "there is no target '%.64s' in this plan", wanted);
     }
     for (size_t i = 1; i < workload->n_targets; i++) {
         for (size_t k = 0; k < i; k++) {
             if (strcmp(workload->targets[i], workload->targets[k]) == 0) {
-                coord_check_say(c, &workload->base, "targets", (int)i, "is listed twice: keep one");
+                coord_plan_check_say(c, &workload->base, "targets", (int)i,
+                                     "is listed twice: keep one");
                 break;
             }
         }
     }
 }
 
-static void check_targets(struct coord_check *c)
+static void check_targets(struct coord_plan_checker *c)
 {
     const Ls__Plan *plan = c->plan;
     const char *names[COORD_PLAN_ITEMS_MAX];
@@ -277,39 +284,39 @@ static void check_targets(struct coord_check *c)
     bool known = targets_known(c);
 
     if (plan->n_targets == 0)
-        coord_check_say(c, &plan->base, "targets", -1,
-                        "at least one is needed, for there is nothing to load");
-    if (!coord_check_few(c, &plan->base, "targets", plan->n_targets))
+        coord_plan_check_say(c, &plan->base, "targets", -1,
+                             "at least one is needed, for there is nothing to load");
+    if (!coord_plan_check_few(c, &plan->base, "targets", plan->n_targets))
         return;
     for (size_t i = 0; i < plan->n_targets; i++) {
         names[i] = plan->targets[i]->name;
         messages[i] = &plan->targets[i]->base;
-        coord_check_target(c, plan->targets[i]);
+        coord_plan_check_target(c, plan->targets[i]);
     }
     check_unique(c, names, plan->n_targets, messages, "targets");
     for (size_t i = 0; known && i < plan->n_workloads; i++) {
         const Ls__Workload *w = plan->workloads[i];
 
-        if (coord_check_few(c, &w->base, "targets", w->n_targets))
+        if (coord_plan_check_few(c, &w->base, "targets", w->n_targets))
             check_references(c, w, names);
     }
 }
 
-static void check_workloads(struct coord_check *c)
+static void check_workloads(struct coord_plan_checker *c)
 {
     const Ls__Plan *plan = c->plan;
     const char *names[COORD_PLAN_ITEMS_MAX];
     const ProtobufCMessage *messages[COORD_PLAN_ITEMS_MAX];
 
     if (plan->n_workloads == 0)
-        coord_check_say(c, &plan->base, "workloads", -1,
-                        "at least one is needed, for there is no load to make");
-    if (!coord_check_few(c, &plan->base, "workloads", plan->n_workloads))
+        coord_plan_check_say(c, &plan->base, "workloads", -1,
+                             "at least one is needed, for there is no load to make");
+    if (!coord_plan_check_few(c, &plan->base, "workloads", plan->n_workloads))
         return;
     for (size_t i = 0; i < plan->n_workloads; i++) {
         names[i] = plan->workloads[i]->name;
         messages[i] = &plan->workloads[i]->base;
-        coord_check_workload(c, plan->workloads[i]);
+        coord_plan_check_workload(c, plan->workloads[i]);
     }
     check_unique(c, names, plan->n_workloads, messages, "workloads");
 }
@@ -318,7 +325,7 @@ static void check_workloads(struct coord_check *c)
  */
 
 /* A trial's target and workload travel in one frame. */
-static void check_sizes(struct coord_check *c)
+static void check_sizes(struct coord_plan_checker *c)
 {
     const Ls__Plan *plan = c->plan;
 
@@ -338,14 +345,15 @@ static void check_sizes(struct coord_check *c)
         }
         /* The first request stands in for a target's readiness request, too. */
         if (bytes + first + largest > LS_FRAME_MAX_FROM_COORD - FRAME_RESERVE)
-            coord_check_say(c, &workload->base, NULL, -1,
-                            "takes %zu bytes with its target: at most %u are allowed, use shorter "
-                            "bodies or fewer requests",
-                            bytes + first + largest, LS_FRAME_MAX_FROM_COORD - FRAME_RESERVE);
+            coord_plan_check_say(
+                c, &workload->base, NULL, -1,
+                "takes %zu bytes with its target: at most %u are allowed, use shorter "
+                "bodies or fewer requests",
+                bytes + first + largest, LS_FRAME_MAX_FROM_COORD - FRAME_RESERVE);
     }
 }
 
-static void check_trial_count(struct coord_check *c)
+static void check_trial_count(struct coord_plan_checker *c)
 {
     const Ls__Plan *plan = c->plan;
     uint64_t repetitions = plan->schedule == NULL ? 3 : plan->schedule->repetitions;
@@ -355,20 +363,21 @@ static void check_trial_count(struct coord_check *c)
         pairs +=
             plan->workloads[w]->n_targets == 0 ? plan->n_targets : plan->workloads[w]->n_targets;
     if (repetitions <= REPETITIONS_MAX && pairs * repetitions > COORD_TRIALS_MAX)
-        coord_check_say(c, &plan->base, "workloads", -1,
-                        "%" PRIu64 " pairs of target and workload, %" PRIu64 " times each, are "
-                        "more than %u trials: repeat less often, or split the plan",
-                        pairs, repetitions, COORD_TRIALS_MAX);
+        coord_plan_check_say(c, &plan->base, "workloads", -1,
+                             "%" PRIu64 " pairs of target and workload, %" PRIu64
+                             " times each, are "
+                             "more than %u trials: repeat less often, or split the plan",
+                             pairs, repetitions, COORD_TRIALS_MAX);
 }
 
-static void check_description(struct coord_check *c)
+static void check_description(struct coord_plan_checker *c)
 {
     const char *text = c->plan->description == NULL ? "" : c->plan->description;
 
     for (; *text != '\0'; text++) {
         if ((unsigned char)*text < 0x20 && *text != '\n' && *text != '\t') {
-            coord_check_say(c, &c->plan->base, "description", -1,
-                            "holds control characters: remove them");
+            coord_plan_check_say(c, &c->plan->base, "description", -1,
+                                 "holds control characters: remove them");
             return;
         }
     }
@@ -377,13 +386,13 @@ static void check_description(struct coord_check *c)
 enum ls_err coord_plan_check(Ls__Plan *plan, const struct ls_marks *marks, const char *base_dir,
                              struct ls_issues *issues)
 {
-    struct coord_check c = { .plan = plan,
-                             .marks = marks,
-                             .base_dir = base_dir == NULL ? "." : base_dir,
-                             .issues = issues,
-                             .clients = 1 };
+    struct coord_plan_checker c = { .plan = plan,
+                                    .marks = marks,
+                                    .base_dir = base_dir == NULL ? "." : base_dir,
+                                    .issues = issues,
+                                    .clients = 1 };
 
-    coord_check_name(&c, &plan->base, plan->name, "plan");
+    coord_plan_check_name(&c, &plan->base, plan->name, "plan");
     check_description(&c);
     check_fleet(&c);
     check_schedule(&c);

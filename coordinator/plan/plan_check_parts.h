@@ -6,7 +6,7 @@
 
 /* The first problem with a value is enough, but every value is looked at. Parts of the plan that
  * could not be read are absent, so nothing below may rely on anything being there. */
-struct coord_check {
+struct coord_plan_checker {
     const Ls__Plan *plan;
     const struct ls_marks *marks;
     const char *base_dir;
@@ -16,24 +16,25 @@ struct coord_check {
 };
 
 /* An issue at message's field, or its element index (-1: the field itself). */
-void coord_check_say(struct coord_check *c, const ProtobufCMessage *message, const char *field,
-                     int index, const char *fmt, ...) LS_PRINTF(5, 6);
+void coord_plan_check_say(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                          const char *field, int index, const char *fmt, ...) LS_PRINTF(5, 6);
 
 /* min and max are allowed. duration NULL: not given, fine. */
-void coord_check_duration(struct coord_check *c, const ProtobufCMessage *message, const char *field,
-                          const Ls__Duration *duration, int64_t min_ns, int64_t max_ns);
-void coord_check_range(struct coord_check *c, const ProtobufCMessage *message, const char *field,
-                       uint64_t value, uint64_t min, uint64_t max);
+void coord_plan_check_duration(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                               const char *field, const Ls__Duration *duration, int64_t min_ns,
+                               int64_t max_ns);
+void coord_plan_check_range(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                            const char *field, uint64_t value, uint64_t min, uint64_t max);
 /* A target's or a workload's name, or the plan's. */
-void coord_check_name(struct coord_check *c, const ProtobufCMessage *message, const char *name,
-                      const char *whose);
+void coord_plan_check_name(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                           const char *name, const char *whose);
 /* Not more than COORD_PLAN_ITEMS_MAX of them? Says so otherwise. */
-bool coord_check_few(struct coord_check *c, const ProtobufCMessage *message, const char *field,
-                     size_t count);
+bool coord_plan_check_few(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                          const char *field, size_t count);
 
-void coord_check_target(struct coord_check *c, const Ls__Target *target);
-void coord_check_workload(struct coord_check *c, const Ls__Workload *workload);
-void coord_check_request(struct coord_check *c, const Ls__Request *request);
+void coord_plan_check_target(struct coord_plan_checker *c, const Ls__Target *target);
+void coord_plan_check_workload(struct coord_plan_checker *c, const Ls__Workload *workload);
+void coord_plan_check_request(struct coord_plan_checker *c, const Ls__Request *request);
 
 /* Fills in what was left out of a plan without issues. LS_ENOMEM. */
 enum ls_err coord_plan_complete(Ls__Plan *plan) LS_NODISCARD;
