@@ -152,9 +152,37 @@ static void health_fini(struct health_list *list)
     free(list->pointers);
 }
 
-static enum ls_err encode(const struct ls_hist *hist, ProtobufCBinaryData *out)
+struct series_list {
+    Ls__Series items[LS_SERIES_COUNT];
+    Ls__Series *pointers[LS_SERIES_COUNT];
+    size_t count;
+};
+
+/* The three of every request always, so that an empty one is known to be empty; the others if there
+ * is something in them. */
+static enum ls_err series_of(const struct ls_hist *const *series, struct series_list *out)
 {
-    return ls_hist_encode(hist, &out->data, &out->len);
+    out->count = 0;
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
+        Ls__Series *item = &out->items[out->count];
+        enum ls_err rc;
+
+        if (s > LS_SERIES_SEND_LAG && ls_hist_count(series[s]) == 0)
+            continue;
+        ls__series__init(item);
+        item->kind = (Ls__SeriesKind)s;
+        rc = ls_hist_encode(series[s], &item->histogram.data, &item->histogram.len);
+        if (rc != LS_OK)
+            return rc;
+        out->pointers[out->count++] = item;
+    }
+    return LS_OK;
+}
+
+static void series_fini(struct series_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->items[i].histogram.data);
 }
 
 static enum ls_err report_interval(struct client *c, const struct load_interval *in)
@@ -164,6 +192,7 @@ static enum ls_err report_interval(struct client *c, const struct load_interval 
     Ls__Requests warmup = requests_of(&in->warmup);
     Ls__Requests measure = requests_of(&in->measure);
     struct health_list health = { NULL, NULL };
+    struct series_list series;
     enum ls_err rc = health_of(in->workers, in->worker_count, &health);
 
     if (rc != LS_OK)
@@ -181,19 +210,15 @@ static enum ls_err report_interval(struct client *c, const struct load_interval 
     report.in_flight_ns = in->in_flight_ns;
     report.workers = health.pointers;
     report.n_workers = in->worker_count;
-    rc = encode(in->response_time, &report.response_time);
-    if (rc == LS_OK)
-        rc = encode(in->service_time, &report.service_time);
-    if (rc == LS_OK)
-        rc = encode(in->send_lag, &report.send_lag);
+    rc = series_of(in->series, &series);
+    report.series = series.pointers;
+    report.n_series = series.count;
     if (rc == LS_OK) {
         envelope.body_case = LS__ENVELOPE__BODY_INTERVAL;
         envelope.interval = &report;
         rc = agent_session_report(c->env.session, &envelope);
     }
-    free(report.response_time.data);
-    free(report.service_time.data);
-    free(report.send_lag.data);
+    series_fini(&series);
     health_fini(&health);
     return rc;
 }

@@ -70,6 +70,17 @@ static enum ls_err in_range(const struct ls_option *row, double value, const cha
     return ls_fail(diag, LS_ERANGE, "--%s %s: must be from %s to %s", row->name, text, low, high);
 }
 
+/* On a command line "20k" is as clear as "20k/s", and what other tools take. */
+static enum ls_err parse_rate(const char *text, double *out_per_s, struct ls_diag *diag)
+{
+    uint64_t count;
+
+    if (ls_parse_count(text, &count, diag) != LS_OK)
+        return ls_parse_rate(text, out_per_s, diag);
+    *out_per_s = (double)count;
+    return LS_OK;
+}
+
 static enum ls_err set(const struct ls_option *row, void *out, const char *text,
                        struct ls_diag *diag)
 {
@@ -95,7 +106,7 @@ static enum ls_err set(const struct ls_option *row, void *out, const char *text,
         value = (double)*(int64_t *)(void *)at;
         break;
     case LS_OPTION_RATE:
-        rc = ls_parse_rate(text, (double *)(void *)at, diag);
+        rc = parse_rate(text, (double *)(void *)at, diag);
         value = *(double *)(void *)at;
         break;
     default:

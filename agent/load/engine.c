@@ -131,7 +131,7 @@ void engine_mark_sent(struct conn *conn, uint32_t ops)
         counts->sent++;
         counts->scheduled += !e->open_loop;
         if (op->part == AGENT_MEASURE)
-            ls_hist_record(slice->send_lag, op->sent_ns - op->scheduled_ns);
+            ls_hist_record(slice->series[LS_SERIES_SEND_LAG], op->sent_ns - op->scheduled_ns);
     }
     if (conn->unsent_first == NO_OP)
         conn->unsent_last = NO_OP;
@@ -169,8 +169,8 @@ static void record_end(struct agent_engine *e, const struct conn *conn, const st
     if (outcome != LOAD_OK && outcome != LOAD_TIMEOUT)
         return;
     slice->ok_in_window += outcome == LOAD_OK && e->now_ns < e->end_ns;
-    ls_hist_record(slice->response_time, waited_ns);
-    ls_hist_record(slice->service_time, e->now_ns - op->sent_ns);
+    ls_hist_record(slice->series[LS_SERIES_RESPONSE_TIME], waited_ns);
+    ls_hist_record(slice->series[LS_SERIES_SERVICE_TIME], e->now_ns - op->sent_ns);
 }
 
 /* ---- arrivals -------------------------------------------------------------------------------- */

@@ -339,9 +339,7 @@ static void tell_interval(struct agent_load *load, struct load_event *out)
         .bytes_in = sum->bytes_in,
         .bytes_out = sum->bytes_out,
         .in_flight_ns = sum->in_flight_ns,
-        .response_time = sum->response_time,
-        .service_time = sum->service_time,
-        .send_lag = sum->send_lag,
+        .series = (const struct ls_hist *const *)sum->series,
         .workers = load->interval_health,
         .worker_count = load->workload->workers,
     };

@@ -17,6 +17,7 @@
 #include "agent/load/workload.h"
 #include "common/err.h"
 #include "common/hist.h"
+#include "common/series.h"
 
 struct agent_load;
 
@@ -50,9 +51,7 @@ struct load_interval {
     uint64_t bytes_out;
     int64_t in_flight_ns; /* integral over the measure window of the requests that were due and had
                            * not ended, so that Little's law holds with response_time */
-    const struct ls_hist *response_time; /* completion - scheduled */
-    const struct ls_hist *service_time;  /* completion - first byte sent */
-    const struct ls_hist *send_lag;      /* first byte sent - scheduled */
+    const struct ls_hist *const *series; /* LS_SERIES_COUNT of them: common/series.h */
     const struct load_health *workers;   /* this interval's share, one per worker */
     uint32_t worker_count;
 };

@@ -7,30 +7,30 @@
 enum ls_err agent_slice_init(struct agent_slice *slice)
 {
     *slice = (struct agent_slice){ 0 };
-    if (ls_hist_create(&slice->response_time) == LS_OK &&
-        ls_hist_create(&slice->service_time) == LS_OK && ls_hist_create(&slice->send_lag) == LS_OK)
-        return LS_OK;
-    agent_slice_fini(slice);
-    return LS_ENOMEM;
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
+        if (ls_hist_create(&slice->series[s]) != LS_OK) {
+            agent_slice_fini(slice);
+            return LS_ENOMEM;
+        }
+    }
+    return LS_OK;
 }
 
 void agent_slice_fini(struct agent_slice *slice)
 {
-    ls_hist_destroy(slice->response_time);
-    ls_hist_destroy(slice->service_time);
-    ls_hist_destroy(slice->send_lag);
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++)
+        ls_hist_destroy(slice->series[s]);
     *slice = (struct agent_slice){ 0 };
 }
 
 void agent_slice_reset(struct agent_slice *slice)
 {
-    struct agent_slice empty = { .response_time = slice->response_time,
-                                 .service_time = slice->service_time,
-                                 .send_lag = slice->send_lag };
+    struct agent_slice empty = { 0 };
 
-    ls_hist_reset(empty.response_time);
-    ls_hist_reset(empty.service_time);
-    ls_hist_reset(empty.send_lag);
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
+        empty.series[s] = slice->series[s];
+        ls_hist_reset(empty.series[s]);
+    }
     *slice = empty;
 }
 
@@ -43,9 +43,8 @@ void agent_slice_add(struct agent_slice *dst, const struct agent_slice *src)
     dst->bytes_out += src->bytes_out;
     dst->in_flight_ns += src->in_flight_ns;
     load_health_add(&dst->health, &src->health);
-    ls_hist_merge(dst->response_time, src->response_time);
-    ls_hist_merge(dst->service_time, src->service_time);
-    ls_hist_merge(dst->send_lag, src->send_lag);
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++)
+        ls_hist_merge(dst->series[s], src->series[s]);
 }
 
 enum ls_err agent_recorder_create(int64_t start_ns, int64_t interval_ns,

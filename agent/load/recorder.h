@@ -5,9 +5,9 @@
  * worker keeps filling the same set over the next slice too: coarser in time, never lost. The
  * exchange is one pointer, without locks; nothing here allocates after create().
  *
- * response_time and service_time hold the requests of the measure window that ended as LOAD_OK or
+ * Response and service time hold the requests of the measure window that ended as LOAD_OK or
  * LOAD_TIMEOUT (with at least the time waited): a refused or broken answer is no latency of the
- * service asked for, and is counted by its outcome instead. send_lag holds every one sent.
+ * service asked for, and is counted by its outcome instead. Send lag holds every one sent.
  */
 #ifndef LS_AGENT_LOAD_RECORDER_H
 #define LS_AGENT_LOAD_RECORDER_H
@@ -28,9 +28,7 @@ struct agent_slice {
     uint64_t bytes_out;
     int64_t in_flight_ns;
     struct load_health health;
-    struct ls_hist *response_time; /* owned */
-    struct ls_hist *service_time;  /* owned */
-    struct ls_hist *send_lag;      /* owned */
+    struct ls_hist *series[LS_SERIES_COUNT]; /* owned */
 };
 
 struct agent_recorder {          /* open to the worker's hot path */

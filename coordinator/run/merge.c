@@ -14,14 +14,11 @@
 #define INTERVALS_OVER 4u /* beyond the planned end: the last one, and what rounding makes */
 #define SAMPLES_OVER   64u
 
-const char *const coord_merge_tags[] = { "response_time", "service_time", "send_lag" };
-static_assert(LS_ARRAY_LEN(coord_merge_tags) == MERGE_SERIES_COUNT, "a tag for each series");
-
 /* ---- life */
 
 static void hists_fini(struct merge_hists *hists)
 {
-    for (unsigned s = 0; s < MERGE_SERIES_COUNT; s++)
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++)
         ls_hist_destroy(hists->of[s]);
 }
 
@@ -29,14 +26,14 @@ static enum ls_err hists_init(struct merge_hists *hists)
 {
     enum ls_err rc = LS_OK;
 
-    for (unsigned s = 0; s < MERGE_SERIES_COUNT && rc == LS_OK; s++)
+    for (unsigned s = 0; s < LS_SERIES_COUNT && rc == LS_OK; s++)
         rc = ls_hist_create(&hists->of[s]);
     return rc;
 }
 
 static void hists_reset(struct merge_hists *hists)
 {
-    for (unsigned s = 0; s < MERGE_SERIES_COUNT; s++) {
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
         ls_hist_reset(hists->of[s]);
         hists->has[s] = false;
     }
@@ -44,7 +41,7 @@ static void hists_reset(struct merge_hists *hists)
 
 static void hists_add(struct merge_hists *dst, const struct merge_hists *src)
 {
-    for (unsigned s = 0; s < MERGE_SERIES_COUNT; s++) {
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
         ls_hist_merge(dst->of[s], src->of[s]);
         dst->has[s] = dst->has[s] || src->has[s];
     }
@@ -180,9 +177,9 @@ bool coord_merge_to_ours(const struct coord_merge_clock *clock, int64_t at_ns, i
     return true;
 }
 
-enum merge_series coord_merge_primary(const struct coord_merge *merge)
+enum ls_series coord_merge_primary(const struct coord_merge *merge)
 {
-    return merge->options.offered_per_s > 0 ? MERGE_RESPONSE : MERGE_SERVICE;
+    return merge->options.offered_per_s > 0 ? LS_SERIES_RESPONSE_TIME : LS_SERIES_SERVICE_TIME;
 }
 
 bool coord_merge_has_client_report(const struct coord_merge *merge, uint32_t agent)
@@ -198,7 +195,7 @@ bool coord_merge_has_server_report(const struct coord_merge *merge, uint32_t age
 const struct ls_hist *coord_merge_hist(const struct coord_merge *merge, uint32_t client,
                                        unsigned kind)
 {
-    if (kind >= MERGE_SERIES_COUNT)
+    if (kind >= LS_SERIES_COUNT)
         return NULL;
     if (client == UINT32_MAX)
         return merge->total.of[kind];
@@ -249,10 +246,10 @@ static enum ls_err write_lines(struct coord_store_hlog *log, int64_t start_ns, i
 
     if (log == NULL)
         return LS_OK;
-    for (unsigned s = 0; s < MERGE_SERIES_COUNT && rc == LS_OK; s++) {
+    for (unsigned s = 0; s < LS_SERIES_COUNT && rc == LS_OK; s++) {
         if (hists->has[s])
-            rc = coord_store_hlog_write(log, coord_merge_tags[s], start_ns > 0 ? start_ns : 0,
-                                        length_ns, hists->of[s], diag);
+            rc = coord_store_hlog_write(log, ls_series_name((enum ls_series)s),
+                                        start_ns > 0 ? start_ns : 0, length_ns, hists->of[s], diag);
     }
     return rc;
 }
@@ -394,19 +391,18 @@ static const char *check_interval(const struct coord_merge *merge, const struct 
 static enum ls_err decode(struct coord_merge *merge, const Ls__IntervalReport *report,
                           struct ls_diag *diag)
 {
-    const ProtobufCBinaryData *from[MERGE_SERIES_COUNT] = {
-        [MERGE_RESPONSE] = &report->response_time,
-        [MERGE_SERVICE] = &report->service_time,
-        [MERGE_LAG] = &report->send_lag,
-    };
     enum ls_err rc = LS_OK;
 
     hists_reset(&merge->scratch);
-    for (unsigned s = 0; s < MERGE_SERIES_COUNT && rc == LS_OK; s++) {
-        if (from[s]->len == 0)
-            continue;
+    for (size_t i = 0; i < report->n_series && rc == LS_OK; i++) {
+        const Ls__Series *series = report->series[i];
+        unsigned s = (unsigned)series->kind;
+
+        if (s >= LS_SERIES_COUNT || merge->scratch.has[s])
+            return ls_fail(diag, LS_EPROTO, "a series that is unknown, or there twice: %u", s);
         rc = ls_hist_decode_add(merge->scratch.of[s],
-                                (struct ls_bytes){ from[s]->data, from[s]->len }, diag);
+                                (struct ls_bytes){ series->histogram.data, series->histogram.len },
+                                diag);
         merge->scratch.has[s] = rc == LS_OK;
     }
     return rc;

@@ -2,15 +2,14 @@
 #ifndef LS_COORDINATOR_RUN_MERGE_INTERNAL_H
 #define LS_COORDINATOR_RUN_MERGE_INTERNAL_H
 
+#include "common/series.h"
 #include "coordinator/result/store.h"
 #include "coordinator/run/merge.h"
 
-enum merge_series { MERGE_RESPONSE, MERGE_SERVICE, MERGE_LAG, MERGE_SERIES_COUNT };
-
-/* Three histograms; has: the series was reported, if only empty. */
+/* A histogram of each series; has: it was reported, if only empty. */
 struct merge_hists {
-    struct ls_hist *of[MERGE_SERIES_COUNT]; /* owned */
-    bool has[MERGE_SERIES_COUNT];
+    struct ls_hist *of[LS_SERIES_COUNT]; /* owned */
+    bool has[LS_SERIES_COUNT];
 };
 
 /* What a client's intervals add up to. */
@@ -100,13 +99,11 @@ struct coord_merge {
     struct coord_books books;
 };
 
-extern const char *const coord_merge_tags[MERGE_SERIES_COUNT]; /* in .hlog files */
-
 /* Writes out every interval that is still in the window. */
 enum ls_err coord_merge_flush(struct coord_merge *merge, struct ls_diag *diag) LS_NODISCARD;
 /* An agent's instant on our clock; false if that is no sensible number. */
 bool coord_merge_to_ours(const struct coord_merge_clock *clock, int64_t at_ns, int64_t *out_ns);
 /* The series that latencies are judged by. */
-enum merge_series coord_merge_primary(const struct coord_merge *merge);
+enum ls_series coord_merge_primary(const struct coord_merge *merge);
 
 #endif

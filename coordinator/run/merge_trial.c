@@ -143,15 +143,28 @@ static void fill_latency(struct finish *f, Ls__Latency **field, const struct ls_
 /* In a closed loop nothing was due before it could be sent: there is no response time that would
  * say more than the service time, and none is published that could be taken for it. */
 static void fill_latencies(struct finish *f, const struct merge_hists *hists,
-                           Ls__Latency **response, Ls__Latency **service, Ls__Latency **lag)
+                           Ls__Latency **const fields[LS_SERIES_COUNT])
 {
-    if (hists->has[MERGE_RESPONSE] && f->merge->options.offered_per_s > 0)
-        fill_latency(f, response, hists->of[MERGE_RESPONSE]);
-    if (hists->has[MERGE_SERVICE])
-        fill_latency(f, service, hists->of[MERGE_SERVICE]);
-    if (hists->has[MERGE_LAG])
-        fill_latency(f, lag, hists->of[MERGE_LAG]);
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
+        if (s == LS_SERIES_RESPONSE_TIME && f->merge->options.offered_per_s <= 0)
+            continue;
+        if (hists->has[s])
+            fill_latency(f, fields[s], hists->of[s]);
+    }
 }
+
+/* Where Trial and Client, which have the same fields, keep each series. */
+#define LATENCY_FIELDS(message)                                  \
+    (Ls__Latency * *const[LS_SERIES_COUNT])                      \
+    {                                                            \
+        [LS_SERIES_RESPONSE_TIME] = &(message)->response_time,   \
+        [LS_SERIES_SERVICE_TIME] = &(message)->service_time,     \
+        [LS_SERIES_SEND_LAG] = &(message)->send_lag,             \
+        [LS_SERIES_FIRST_BYTE] = &(message)->first_byte,         \
+        [LS_SERIES_CONNECT_TIME] = &(message)->connect_time,     \
+        [LS_SERIES_HANDSHAKE_TIME] = &(message)->handshake_time, \
+        [LS_SERIES_READ_DELAY] = &(message)->read_delay,         \
+    }
 
 static void add_requests(struct finish *f, Ls__Requests **field, const Ls__Requests *src)
 {
@@ -276,8 +289,7 @@ static void fill_client(struct finish *f, const struct merge_agent *agent)
         client->start_offset_error_ns = agent->final_clock.error_ns;
     }
     fill_cpu(f, client, final);
-    fill_latencies(f, &agent->hists, &client->response_time, &client->service_time,
-                   &client->send_lag);
+    fill_latencies(f, &agent->hists, LATENCY_FIELDS(client));
 }
 
 static void add_to_trial(struct finish *f, const struct merge_agent *agent,
@@ -295,7 +307,7 @@ static void add_to_trial(struct finish *f, const struct merge_agent *agent,
     trial->bytes_in += client->bytes_in;
     trial->bytes_out += client->bytes_out;
     trial->in_flight_mean += client->in_flight_mean;
-    for (unsigned s = 0; s < MERGE_SERIES_COUNT; s++) {
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
         ls_hist_merge(f->merge->total.of[s], agent->hists.of[s]);
         f->merge->total.has[s] = f->merge->total.has[s] || agent->hists.has[s];
     }
@@ -321,7 +333,7 @@ static void fill_clients(struct finish *f)
             agent->final != NULL ? agent->final->ok_in_window : agent->sums.ok_in_window;
     }
     trial->throughput_per_s = per_second(f, ok_in_window); /* one division, one rounding */
-    fill_latencies(f, &merge->total, &trial->response_time, &trial->service_time, &trial->send_lag);
+    fill_latencies(f, &merge->total, LATENCY_FIELDS(trial));
 }
 
 static void fill_intervals(struct finish *f)
@@ -398,7 +410,7 @@ static void check_requests(struct coord_books *books, const char *agent, const c
 static void check_samples(const struct coord_merge *merge, struct coord_books *books,
                           const struct merge_agent *agent)
 {
-    enum merge_series series = coord_merge_primary(merge);
+    enum ls_series series = coord_merge_primary(merge);
     uint64_t count = ls_hist_count(agent->hists.of[series]);
     const Ls__Requests *measure = agent->final->measure;
     uint64_t ok = measure != NULL ? measure->ok : 0;
@@ -408,7 +420,7 @@ static void check_samples(const struct coord_merge *merge, struct coord_books *b
         return;
     (void)snprintf(text, sizeof(text),
                    "%s has %" PRIu64 " samples for %" PRIu64 " answered requests",
-                   coord_merge_tags[series], count, ok);
+                   ls_series_name(series), count, ok);
     note(books->sums, sizeof(books->sums), agent->name, text);
 }
 

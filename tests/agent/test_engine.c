@@ -64,9 +64,9 @@ static void closed_loop_keeps_its_requests_in_flight_on_every_connection(void **
     assert_int_equal(measured(&run)->sent, 15);
     assert_int_equal(measured(&run)->outcome[LOAD_OK], 3);
     assert_int_equal(measured(&run)->outcome[LOAD_ABORTED], 12);
-    assert_int_equal(ls_hist_min(run.sum.service_time), 5 * MS);
-    assert_int_equal(ls_hist_max(run.sum.service_time), 5 * MS);
-    assert_int_equal(ls_hist_max(run.sum.send_lag), 0);
+    assert_int_equal(ls_hist_min(run.sum.series[LS_SERIES_SERVICE_TIME]), 5 * MS);
+    assert_int_equal(ls_hist_max(run.sum.series[LS_SERIES_SERVICE_TIME]), 5 * MS);
+    assert_int_equal(ls_hist_max(run.sum.series[LS_SERIES_SEND_LAG]), 0);
     fake_fini(&run);
 }
 
@@ -97,7 +97,7 @@ static void the_send_time_decides_between_warm_up_and_measure(void **state)
     assert_int_equal(measured(&run)->sent, 2);
     assert_int_equal(measured(&run)->outcome[LOAD_OK], 2);
     assert_int_equal(run.sum.ok_in_window, 1);
-    assert_int_equal(ls_hist_count(run.sum.response_time), 2);
+    assert_int_equal(ls_hist_count(run.sum.series[LS_SERIES_RESPONSE_TIME]), 2);
     assert_int_equal(run.sum.bytes_out, 2); /* of the window, not of the warm-up */
     assert_int_equal(run.sum.bytes_in, 2);
     assert_int_equal(agent_engine_summarise(run.engine)->ended_ns, 3 * S);
@@ -243,7 +243,7 @@ static void run_schedule(uint32_t workers, int64_t out_at_ns[ARRIVALS], uint32_t
         }
         agent_engine_stop(run.engine, fake_now_ns);
         assert_over_and_balanced(&run);
-        assert_int_equal(ls_hist_max(run.sum.send_lag), 0);
+        assert_int_equal(ls_hist_max(run.sum.series[LS_SERIES_SEND_LAG]), 0);
         fake_fini(&run);
     }
 }
@@ -295,8 +295,9 @@ static void arrivals_without_a_free_connection_wait_and_are_shed_beyond_the_queu
     assert_int_equal(measured(&run)->sent, 5);
     assert_int_equal(measured(&run)->shed, 5);
     assert_int_equal(run.sum.ok_in_window, 1);
-    assert_int_equal(ls_hist_max(run.sum.send_lag), 12 * MS);      /* due at 3, sent at 15 */
-    assert_int_equal(ls_hist_max(run.sum.response_time), 14 * MS); /* due at 1 */
+    assert_int_equal(ls_hist_max(run.sum.series[LS_SERIES_SEND_LAG]),
+                     12 * MS); /* due at 3, sent at 15 */
+    assert_int_equal(ls_hist_max(run.sum.series[LS_SERIES_RESPONSE_TIME]), 14 * MS); /* due at 1 */
     fake_fini(&run);
 }
 
@@ -336,9 +337,10 @@ static void a_late_generator_sends_late_and_says_so(void **state)
     agent_engine_stop(run.engine, fake_now_ns);
     assert_over_and_balanced(&run);
     assert_int_equal(measured(&run)->sent, 4);
-    assert_int_equal(ls_hist_max(run.sum.send_lag), 2 * MS);
-    assert_int_equal(ls_hist_min(run.sum.send_lag), 0);
-    assert_true(ls_hist_count_at(run.sum.send_lag, ls_hist_index(200000)) == 1); /* the third */
+    assert_int_equal(ls_hist_max(run.sum.series[LS_SERIES_SEND_LAG]), 2 * MS);
+    assert_int_equal(ls_hist_min(run.sum.series[LS_SERIES_SEND_LAG]), 0);
+    assert_true(ls_hist_count_at(run.sum.series[LS_SERIES_SEND_LAG], ls_hist_index(200000)) ==
+                1); /* the third */
     fake_fini(&run);
 }
 
@@ -403,9 +405,9 @@ static void a_timeout_closes_the_connection_and_aborts_the_others_on_it(void **s
     assert_int_equal(measured(&run)->outcome[LOAD_OK], 3);
     assert_int_equal(measured(&run)->outcome[LOAD_TIMEOUT], 1);
     assert_int_equal(measured(&run)->outcome[LOAD_ABORTED], 5);
-    assert_true(ls_hist_max(run.sum.response_time) >= 300 * MS);
-    assert_true(ls_hist_max(run.sum.response_time) <= 300 * MS + AGENT_SWEEP_NS);
-    assert_int_equal(ls_hist_count(run.sum.response_time), 4);
+    assert_true(ls_hist_max(run.sum.series[LS_SERIES_RESPONSE_TIME]) >= 300 * MS);
+    assert_true(ls_hist_max(run.sum.series[LS_SERIES_RESPONSE_TIME]) <= 300 * MS + AGENT_SWEEP_NS);
+    assert_int_equal(ls_hist_count(run.sum.series[LS_SERIES_RESPONSE_TIME]), 4);
     assert_int_equal(connections(&run)->reopened, 1);
     assert_int_equal(connections(&run)->failed, 0);
     assert_true(agent_engine_summarise(run.engine)->trouble);
@@ -428,7 +430,7 @@ static void an_answer_after_its_time_is_a_timeout_before_any_sweep(void **state)
     agent_engine_stop(run.engine, fake_now_ns);
     assert_over_and_balanced(&run);
     assert_int_equal(measured(&run)->outcome[LOAD_TIMEOUT], 1);
-    assert_int_equal(ls_hist_max(run.sum.response_time), 5 * MS);
+    assert_int_equal(ls_hist_max(run.sum.series[LS_SERIES_RESPONSE_TIME]), 5 * MS);
     fake_fini(&run);
 }
 
@@ -453,9 +455,9 @@ static void open_loop_timeouts_count_from_the_scheduled_instant(void **state)
     assert_int_equal(measured(&run)->outcome[LOAD_OK], 1);
     assert_int_equal(measured(&run)->outcome[LOAD_TIMEOUT], 1);
     assert_int_equal(measured(&run)->shed, 1); /* its time was up before it could be sent */
-    assert_true(ls_hist_max(run.sum.response_time) >= 100 * MS);
-    assert_true(ls_hist_max(run.sum.response_time) <= 100 * MS + AGENT_SWEEP_NS);
-    assert_true(ls_hist_min(run.sum.service_time) <= 15 * MS + AGENT_SWEEP_NS);
+    assert_true(ls_hist_max(run.sum.series[LS_SERIES_RESPONSE_TIME]) >= 100 * MS);
+    assert_true(ls_hist_max(run.sum.series[LS_SERIES_RESPONSE_TIME]) <= 100 * MS + AGENT_SWEEP_NS);
+    assert_true(ls_hist_min(run.sum.series[LS_SERIES_SERVICE_TIME]) <= 15 * MS + AGENT_SWEEP_NS);
     fake_fini(&run);
 }
 
@@ -515,7 +517,7 @@ static void each_way_to_lose_a_connection_has_its_own_outcome(void **state)
     assert_int_equal(measured(&run)->outcome[LOAD_RESET], 2);
     assert_int_equal(measured(&run)->outcome[LOAD_CLOSED_EARLY], 2);
     assert_int_equal(measured(&run)->outcome[LOAD_ABORTED], 2 + 8);
-    assert_int_equal(ls_hist_count(run.sum.response_time), 3);
+    assert_int_equal(ls_hist_count(run.sum.series[LS_SERIES_RESPONSE_TIME]), 3);
     assert_int_equal(connections(&run)->opened, 7);
     assert_int_equal(connections(&run)->reopened, 3);
     assert_int_equal(connections(&run)->peak, 4);
@@ -582,7 +584,7 @@ static void what_never_left_a_failed_connection_is_sent_on_another(void **state)
     assert_int_equal(measured(&run)->scheduled, 4);
     assert_int_equal(measured(&run)->sent, 4);
     assert_int_equal(measured(&run)->outcome[LOAD_OK], 4);
-    assert_int_equal(ls_hist_max(run.sum.send_lag), 4 * MS);
+    assert_int_equal(ls_hist_max(run.sum.series[LS_SERIES_SEND_LAG]), 4 * MS);
     fake_fini(&run);
 }
 
@@ -602,8 +604,8 @@ static void a_full_socket_shows_as_send_lag_of_the_closed_loop(void **state)
     fake_answer(&run, 0, 1);
     agent_engine_stop(run.engine, fake_now_ns);
     assert_over_and_balanced(&run);
-    assert_int_equal(ls_hist_max(run.sum.send_lag), 70 * MS);
-    assert_int_equal(ls_hist_max(run.sum.response_time), 70 * MS);
+    assert_int_equal(ls_hist_max(run.sum.series[LS_SERIES_SEND_LAG]), 70 * MS);
+    assert_int_equal(ls_hist_max(run.sum.series[LS_SERIES_RESPONSE_TIME]), 70 * MS);
     fake_fini(&run);
 }
 
@@ -804,7 +806,7 @@ static void the_in_flight_integral_obeys_littles_law(void **state)
     for (uint32_t i = 0; i < LS_HIST_LEN; i++) {
         int64_t middle_ns = (ls_hist_lowest_at(i) + ls_hist_highest_at(i)) / 2;
 
-        sum_ns += (int64_t)ls_hist_count_at(run.sum.response_time, i) * middle_ns;
+        sum_ns += (int64_t)ls_hist_count_at(run.sum.series[LS_SERIES_RESPONSE_TIME], i) * middle_ns;
     }
     assert_true(run.sum.in_flight_ns > sum_ns - sum_ns / 1000);
     assert_true(run.sum.in_flight_ns < sum_ns + sum_ns / 1000);
@@ -898,8 +900,8 @@ static void random_run(uint64_t seed)
             fake_walk(&run, fake_now_ns + (int64_t)ls_rng_below(&rng, 2 * MS));
     }
     assert_over_and_balanced(&run);
-    assert_int_equal(ls_hist_count(run.sum.send_lag), measured(&run)->sent);
-    assert_int_equal(ls_hist_count(run.sum.response_time),
+    assert_int_equal(ls_hist_count(run.sum.series[LS_SERIES_SEND_LAG]), measured(&run)->sent);
+    assert_int_equal(ls_hist_count(run.sum.series[LS_SERIES_RESPONSE_TIME]),
                      measured(&run)->outcome[LOAD_OK] + measured(&run)->outcome[LOAD_TIMEOUT]);
     if (run.workload.law == LOAD_LAW_CLOSED && run.workload.count > 0)
         assert_true(measured(&run)->sent <= run.workload.count);

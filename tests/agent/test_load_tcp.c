@@ -37,7 +37,7 @@ static void play(struct scene *scene)
     load_run_all(&scene->run, &scene->window);
     scene->received = rude_server_received(server);
     scene->accepted = rude_server_connections(server);
-    scene->longest_ns = ls_hist_max(scene->run.response_time);
+    scene->longest_ns = ls_hist_max(scene->run.series[LS_SERIES_RESPONSE_TIME]);
     load_run_fini(&scene->run);
     rude_server_stop(server);
 }

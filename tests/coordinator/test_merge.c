@@ -160,6 +160,8 @@ static enum ls_err send_interval(struct fleet *fleet, uint32_t c, unsigned first
 {
     Ls__IntervalReport report = LS__INTERVAL_REPORT__INIT;
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    Ls__Series series[3];
+    Ls__Series *pointers[3];
     struct cell sum = { 0 };
     enum ls_err rc;
 
@@ -174,17 +176,21 @@ static enum ls_err send_interval(struct fleet *fleet, uint32_t c, unsigned first
     report.measure = &sum.measure;
     report.ok_in_window = sum.ok_in_window;
     report.in_flight_ns = sum.in_flight_ns;
-    report.response_time = encode(sum.hists[RESPONSES]);
-    report.service_time = encode(sum.hists[SERVICES]);
-    report.send_lag = encode(sum.hists[LAGS]);
+    for (unsigned s = 0; s < 3; s++) { /* RESPONSES, SERVICES, LAGS have the series' numbers */
+        ls__series__init(&series[s]);
+        series[s].kind = (Ls__SeriesKind)s;
+        series[s].histogram = encode(sum.hists[s]);
+        pointers[s] = &series[s];
+    }
+    report.series = pointers;
+    report.n_series = 3;
     envelope.body_case = LS__ENVELOPE__BODY_INTERVAL;
     envelope.interval = &report;
     rc = coord_merge_report(fleet->merge, c + 1, &fleet->clocks[c + 1], &envelope, diag);
-    free(report.response_time.data);
-    free(report.service_time.data);
-    free(report.send_lag.data);
-    for (unsigned s = 0; s < 3; s++)
+    for (unsigned s = 0; s < 3; s++) {
+        free(series[s].histogram.data);
         ls_hist_destroy(sum.hists[s]);
+    }
     return rc;
 }
 
@@ -481,6 +487,8 @@ static void what_makes_no_sense_is_refused_and_changes_nothing(void **state)
     Ls__IntervalReport bad = LS__INTERVAL_REPORT__INIT;
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
     unsigned char garbage[] = { 9, 9, 9 };
+    Ls__Series broken = LS__SERIES__INIT;
+    Ls__Series *pointers[] = { &broken };
 
     (void)state;
     fleet_init(&fleet, 1, 7, 500);
@@ -512,7 +520,10 @@ static void what_makes_no_sense_is_refused_and_changes_nothing(void **state)
     assert_int_equal(coord_merge_report(fleet.merge, 1, &fleet.clocks[1], &envelope, &diag),
                      LS_EPROTO);
     bad.in_flight_ns = 0;
-    bad.service_time = (ProtobufCBinaryData){ .data = garbage, .len = sizeof(garbage) };
+    broken.kind = LS__SERIES_KIND__SERIES_KIND_SERVICE_TIME;
+    broken.histogram = (ProtobufCBinaryData){ .data = garbage, .len = sizeof(garbage) };
+    bad.series = pointers;
+    bad.n_series = 1;
     assert_int_equal(coord_merge_report(fleet.merge, 1, &fleet.clocks[1], &envelope, &diag),
                      LS_EPROTO);
     assert_int_equal(coord_merge_report(fleet.merge, SERVER, &fleet.clocks[1], &envelope, &diag),

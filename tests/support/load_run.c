@@ -53,9 +53,8 @@ void load_run_init(struct load_run *run, const struct load_workload *workload)
     *run = (struct load_run){ 0 };
     run->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     assert_true(run->wake_fd >= 0);
-    assert_int_equal(ls_hist_create(&run->response_time), LS_OK);
-    assert_int_equal(ls_hist_create(&run->service_time), LS_OK);
-    assert_int_equal(ls_hist_create(&run->send_lag), LS_OK);
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++)
+        assert_int_equal(ls_hist_create(&run->series[s]), LS_OK);
     if (agent_load_create(workload, &env, &run->load, &diag) != LS_OK)
         fail_msg("%s", diag.text);
 }
@@ -63,9 +62,8 @@ void load_run_init(struct load_run *run, const struct load_workload *workload)
 void load_run_fini(struct load_run *run)
 {
     agent_load_destroy(run->load);
-    ls_hist_destroy(run->response_time);
-    ls_hist_destroy(run->service_time);
-    ls_hist_destroy(run->send_lag);
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++)
+        ls_hist_destroy(run->series[s]);
     (void)close(run->wake_fd);
 }
 
@@ -101,9 +99,8 @@ static void add_interval(struct load_run *run, const struct load_interval *inter
         run->health[i].spin_ns += health->spin_ns;
         run->health[i].voluntary_switches += health->voluntary_switches;
     }
-    ls_hist_merge(run->response_time, interval->response_time);
-    ls_hist_merge(run->service_time, interval->service_time);
-    ls_hist_merge(run->send_lag, interval->send_lag);
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++)
+        ls_hist_merge(run->series[s], interval->series[s]);
 }
 
 enum load_event_kind load_run_next(struct load_run *run)
@@ -160,10 +157,11 @@ void load_run_check_totals(const struct load_run *run)
         assert_int_equal(totals->workers[i].cpu_ns, run->health[i].cpu_ns);
         assert_int_equal(totals->workers[i].window_ns, run->health[i].window_ns);
     }
-    assert_int_equal(ls_hist_count(run->send_lag), totals->measure.sent);
-    assert_int_equal(ls_hist_count(run->response_time),
+    assert_int_equal(ls_hist_count(run->series[LS_SERIES_SEND_LAG]), totals->measure.sent);
+    assert_int_equal(ls_hist_count(run->series[LS_SERIES_RESPONSE_TIME]),
                      totals->measure.outcome[LOAD_OK] + totals->measure.outcome[LOAD_TIMEOUT]);
-    assert_int_equal(ls_hist_count(run->service_time), ls_hist_count(run->response_time));
+    assert_int_equal(ls_hist_count(run->series[LS_SERIES_SERVICE_TIME]),
+                     ls_hist_count(run->series[LS_SERIES_RESPONSE_TIME]));
     assert_true(totals->ok_in_window <= totals->measure.outcome[LOAD_OK]);
 }
 

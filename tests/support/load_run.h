@@ -25,9 +25,7 @@ struct load_run {
     uint64_t bytes_out;
     int64_t in_flight_ns;
     struct load_health health[LOAD_RUN_WORKERS];
-    struct ls_hist *response_time; /* owned */
-    struct ls_hist *service_time;  /* owned */
-    struct ls_hist *send_lag;      /* owned */
+    struct ls_hist *series[LS_SERIES_COUNT]; /* owned */
 };
 
 /* A workload for the null driver over the null link: 4 connections, one worker of one. */
