@@ -25,7 +25,7 @@ workloads:
     connections: 32
     warmup: 300ms
     measure: 700ms
-schedule: {repetitions: ${LS_REPETITIONS:-3}}
+schedule: {repetitions: ${LS_REPETITIONS:-10}}
 PLAN
 } >plan.yaml
 cp "$LS_SOURCE/tests/e2e/counting_nginx.sh" .
@@ -38,7 +38,7 @@ status=0
 }
 books_balance out
 trials=$(json out 'r.trials.length')
-same 'trials' "${LS_REPETITIONS:-3}" "$trials"
+same 'trials' "${LS_REPETITIONS:-10}" "$trials"
 trial=0
 while [ "$trial" -lt "$trials" ]; do
     folder=result/$(json out "r.trials[$trial].folder")

@@ -6,6 +6,7 @@ need node nginx
 
 # The plan as it is, but for the ports, which may be in use here, and the time it takes.
 cp -r "$LS_SOURCE/deploy" .
+# shellcheck disable=SC2046 # two words
 set -- $(free_port 2)
 sed -i "s/18080/$1/" deploy/targets/hello/nginx.conf deploy/plans/quickstart.yaml
 sed -i "s/18081/$2/" deploy/plans/quickstart.yaml
