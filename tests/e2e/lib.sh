@@ -3,7 +3,7 @@
 # A case is run by "harness guard": it has a private folder, $LS_TMP, which is its working
 # directory, no stdin, and nothing that it starts outlives it. Given by ctest: LS_SOURCE (root of
 # the tree), LS_BUILD (root of the build), LS_HARNESS.
-# shellcheck shell=sh disable=SC2034
+# shellcheck shell=sh disable=SC2034,SC2016
 set -eu
 
 lockstep=$LS_BUILD/coordinator/lockstep
@@ -135,7 +135,6 @@ plan_head() {
 # books_balance RESULT_JSON: in every trial, phase and client, sent and scheduled are the sums that
 # they must be.
 books_balance() {
-    # shellcheck disable=SC2016 # JavaScript
     holds "$1" '(() => {
         const kinds = ["ok", "bad_status", "bad_body", "bad_framing", "timeout", "reset",
                        "closed_early", "tls_error", "aborted"];

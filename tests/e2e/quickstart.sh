@@ -46,7 +46,9 @@ same 'files without a sum' '' "$(cd result && find . -type f ! -name SHA256SUMS 
 
 for trial in 0 1 2 3; do
     folder=result/$(json $result "r.trials[$trial].folder")
-    [ -s "$folder/trial.json" ] && [ -s "$folder/server.csv" ] || fail "$folder is incomplete"
+    for file in trial.json server.csv client-1.hlog client-2.hlog merged.hlog; do
+        [ -s "$folder/$file" ] || fail "$folder/$file is missing"
+    done
     json $result "r.trials[$trial]" >expected
     json "$folder/trial.json" r >got
     cmp expected got || fail "$folder/trial.json differs from result.json"

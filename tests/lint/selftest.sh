@@ -112,6 +112,27 @@ violates shell 'deploy/b.sh' deploy/b.sh '#!/bin/sh' 'if true; then'
 violates shell 'must begin with' deploy/b.sh 'echo hello'
 violates shell 'deploy/b' deploy/b '#!/usr/bin/env bash' 'case x in'
 
+if command -v cc >/dev/null 2>&1 && command -v ar >/dev/null 2>&1; then
+    for part in a b; do
+        printf 'int twice(void);\nint twice(void)\n{\n    return 1;\n}\n' >"$part.c"
+        cc -c "$part.c"
+        ar rc "$part.a" "$part.o"
+    done
+    said=$(sh "$here/symbols.sh" a.a b.a 2>&1) && {
+        echo 'selftest: symbols accepted a name that is defined twice'
+        failures=$((failures + 1))
+    }
+    printf '%s\n' "$said" | grep -qF 'twice: defined in a.a:a.o and in b.a:b.o' || {
+        printf 'selftest: symbols said %s\n' "$said"
+        failures=$((failures + 1))
+    }
+    sh "$here/symbols.sh" a.a >/dev/null || {
+        echo 'selftest: symbols refused a library whose names are all different'
+        failures=$((failures + 1))
+    }
+    fresh
+fi
+
 # What looks like a violation and is none.
 printf '/* strcpy(a, b) */\nconst char *s = "atoi(x) // strcat(y)"; /* system(\n rand( */\nint my_rand(void);\n' >common/b.c
 printf 'int run_time(void);\nint x = run_time(); /* 10:time(s) */\n' >agent/b.c
