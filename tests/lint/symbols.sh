@@ -18,7 +18,7 @@ for library in "$@"; do
         exit 1
     }
 done
-# "LIBRARY.a:OBJECT.o: NAME TYPE VALUE SIZE"; the sanitizers' own names start with two underscores.
+# "LIBRARY.a[OBJECT.o]: NAME TYPE VALUE SIZE"; the sanitizers' own names start with two underscores.
 nm -A -P -g --defined-only "$@" | awk '
     $2 !~ /^__/ && $3 ~ /^[TDBRC]$/ {
         sub(/:$/, "", $1)
