@@ -1,5 +1,5 @@
-/* agent/load/engine_impl.h - what engine.c (time, arrivals, operations) and engine_conn.c
- * (connections) share. Nobody else includes this. */
+/* agent/load/engine_impl.h - what engine.c (time and life), engine_ops.c (arrivals, operations) and
+ * engine_conn.c (connections) share. Nobody else includes this. */
 #ifndef LS_AGENT_LOAD_ENGINE_IMPL_H
 #define LS_AGENT_LOAD_ENGINE_IMPL_H
 
@@ -145,11 +145,16 @@ void engine_conn_end(struct conn *conn, enum load_outcome how, bool given_up);
 void engine_conn_place(struct conn *conn);
 struct conn *engine_conn_take_free(struct agent_engine *e); /* NULL: none */
 
-/* engine.c */
-void engine_refill(struct conn *conn); /* an open connection may have room */
+/* engine_ops.c */
+void engine_refill(struct conn *conn);                  /* an open connection may have room */
+void engine_mark_sent(struct conn *conn, uint32_t ops); /* the oldest unsent ones */
 void engine_on_done(void *ctx, uint32_t op, const struct agent_reply *reply);
-void engine_edges(struct agent_engine *e);
-void engine_pump(struct agent_engine *e);
-void engine_mark_sent(struct conn *conn, uint32_t ops);
+void engine_find_next_due(struct agent_engine *e); /* sets due_ns from the schedule */
+void engine_pump(struct agent_engine *e);          /* admits every arrival that is due */
+void engine_shed_until(struct agent_engine *e, int64_t scheduled_ns); /* those due by then */
+void engine_integrate(struct agent_engine *e); /* in flight up to now, over the measure window */
+
+/* engine.c */
+void engine_edges(struct agent_engine *e); /* a slice or a window begins or ends */
 
 #endif

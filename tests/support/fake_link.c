@@ -212,3 +212,33 @@ void fake_drain(struct fake_run *run, unsigned link)
     while ((len = run->env.pull(l->ctx, out, sizeof(out))) > 0)
         l->got += len;
 }
+
+void fake_constant(struct fake_run *run, double rate_per_s)
+{
+    run->workload.law = LOAD_LAW_CONSTANT;
+    run->workload.rate_per_s = rate_per_s;
+}
+
+struct load_counts *fake_warmup(struct fake_run *run)
+{
+    return &run->sum.counts[AGENT_WARMUP];
+}
+
+struct load_counts *fake_measure(struct fake_run *run)
+{
+    return &run->sum.counts[AGENT_MEASURE];
+}
+
+const struct load_connections *fake_connections(const struct fake_run *run)
+{
+    return &agent_engine_summarise(run->engine)->connections;
+}
+
+void fake_check_over(struct fake_run *run)
+{
+    fake_collect(run);
+    assert_true(agent_engine_is_finished(run->engine));
+    assert_true(agent_recorder_is_drained(run->recorder));
+    assert_true(load_counts_balance(fake_warmup(run)));
+    assert_true(load_counts_balance(fake_measure(run)));
+}

@@ -44,6 +44,7 @@ extern int64_t fake_send_ns; /* how long a flush takes */
 
 /* The null driver, start at 1 s, no warm-up, 1 s to measure, 1 s to drain, 4 connections. */
 void fake_init(struct fake_run *run);
+void fake_constant(struct fake_run *run, double rate_per_s); /* open loop */
 void fake_create(struct fake_run *run); /* engine and recorder, from workload and window */
 void fake_fini(struct fake_run *run);
 
@@ -60,5 +61,10 @@ void fake_drain(struct fake_run *run, unsigned link); /* a full socket has room 
 
 /* Takes everything handed over into run->sum. */
 void fake_collect(struct fake_run *run);
+struct load_counts *fake_warmup(struct fake_run *run);
+struct load_counts *fake_measure(struct fake_run *run);
+const struct load_connections *fake_connections(const struct fake_run *run);
+/* Fails unless the load is over, all of it was handed over, and its books balance. */
+void fake_check_over(struct fake_run *run);
 
 #endif

@@ -1,0 +1,367 @@
+/* Operations of one worker: from the arrival over a connection to the end, and what is counted and
+ * recorded on the way. */
+#include <assert.h>
+
+#include "agent/load/engine_impl.h"
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+/* Mostly the newest of all: only one that returns from a failed connection is older. */
+static void under_way_insert(struct agent_engine *e, uint32_t id)
+{
+    struct op *op = &e->ops[id];
+    uint32_t before = e->newest_op;
+
+    while (before != NO_OP && e->ops[before].scheduled_ns > op->scheduled_ns)
+        before = e->ops[before].older;
+    op->older = before;
+    op->newer = before != NO_OP ? e->ops[before].newer : e->oldest_op;
+    *(before != NO_OP ? &e->ops[before].newer : &e->oldest_op) = id;
+    *(op->newer != NO_OP ? &e->ops[op->newer].older : &e->newest_op) = id;
+}
+
+static void under_way_remove(struct agent_engine *e, uint32_t id)
+{
+    struct op *op = &e->ops[id];
+
+    *(op->older != NO_OP ? &e->ops[op->older].newer : &e->oldest_op) = op->newer;
+    *(op->newer != NO_OP ? &e->ops[op->newer].older : &e->newest_op) = op->older;
+}
+
+static void unsent_append(struct conn *conn, uint32_t id)
+{
+    struct agent_engine *e = conn->engine;
+
+    e->ops[id].next = NO_OP;
+    *(conn->unsent_last != NO_OP ? &e->ops[conn->unsent_last].next : &conn->unsent_first) = id;
+    conn->unsent_last = id;
+}
+
+static void unsent_remove(struct conn *conn, uint32_t id)
+{
+    struct agent_engine *e = conn->engine;
+    uint32_t before = NO_OP;
+
+    for (uint32_t at = conn->unsent_first; at != id; at = e->ops[at].next)
+        before = at;
+    *(before != NO_OP ? &e->ops[before].next : &conn->unsent_first) = e->ops[id].next;
+    if (conn->unsent_last == id)
+        conn->unsent_last = before;
+}
+
+void engine_integrate(struct agent_engine *e)
+{
+    int64_t from_ns = e->integrated_ns > e->measure_ns ? e->integrated_ns : e->measure_ns;
+    int64_t to_ns = e->now_ns < e->end_ns ? e->now_ns : e->end_ns;
+
+    if (to_ns > from_ns)
+        e->recorder->current->in_flight_ns += (to_ns - from_ns) * (int64_t)e->due_count;
+    e->integrated_ns = e->now_ns;
+}
+
+static void due_begins(struct agent_engine *e, int64_t scheduled_ns)
+{
+    int64_t from_ns = scheduled_ns > e->measure_ns ? scheduled_ns : e->measure_ns;
+    int64_t to_ns = e->now_ns < e->end_ns ? e->now_ns : e->end_ns;
+
+    engine_integrate(e);
+    e->due_count++;
+    if (to_ns > from_ns) /* it was noticed late but has been due since */
+        e->recorder->current->in_flight_ns += to_ns - from_ns;
+}
+
+static void due_ends(struct agent_engine *e)
+{
+    engine_integrate(e);
+    e->due_count--;
+}
+
+static void op_free(struct conn *conn, uint32_t id)
+{
+    struct agent_engine *e = conn->engine;
+
+    under_way_remove(e, id);
+    e->ops[id].state = OP_FREE;
+    e->ops[id].next = conn->free_op;
+    conn->free_op = id;
+    conn->in_flight--;
+    e->outstanding--;
+}
+
+/* False: the driver takes no more at the moment. */
+static bool op_submit(struct conn *conn, int64_t scheduled_ns, uint32_t request,
+                      enum agent_part part)
+{
+    struct agent_engine *e = conn->engine;
+    uint32_t id = conn->free_op;
+    struct op *op = &e->ops[id];
+
+    conn->free_op = op->next;
+    op->scheduled_ns = scheduled_ns;
+    op->request = request;
+    op->part = (uint8_t)part;
+    op->state = OP_UNSENT;
+    unsent_append(conn, id);
+    under_way_insert(e, id);
+    conn->in_flight++;
+    e->outstanding++;
+    if (LS_LIKELY(e->set.driver->submit(conn_driver(conn), id, request) == LS_OK))
+        return true;
+    unsent_remove(conn, id);
+    op_free(conn, id);
+    conn->stuck = true;
+    return false;
+}
+
+void engine_mark_sent(struct conn *conn, uint32_t ops)
+{
+    struct agent_engine *e = conn->engine;
+    struct agent_slice *slice = e->recorder->current;
+
+    for (; ops > 0 && conn->unsent_first != NO_OP; ops--) {
+        struct op *op = &e->ops[conn->unsent_first];
+        struct load_counts *counts = &slice->counts[op->part];
+
+        conn->unsent_first = op->next;
+        op->state = OP_SENT;
+        op->sent_ns = e->now_ns;
+        counts->sent++;
+        counts->scheduled += !e->open_loop;
+        if (op->part == AGENT_MEASURE)
+            ls_hist_record(slice->series[LS_SERIES_SEND_LAG], op->sent_ns - op->scheduled_ns);
+    }
+    if (conn->unsent_first == NO_OP)
+        conn->unsent_last = NO_OP;
+}
+
+static void note_trouble(struct agent_engine *e, const struct op *op,
+                         const struct agent_reply *reply, enum load_outcome outcome)
+{
+    if (e->summary.trouble)
+        return;
+    e->summary.trouble = true;
+    e->summary.reply = *reply;
+    e->summary.reply.outcome = outcome;
+    e->summary.request = op->request;
+}
+
+static void record_end(struct agent_engine *e, const struct conn *conn, const struct op *op,
+                       const struct agent_reply *reply)
+{
+    struct agent_slice *slice = e->recorder->current;
+    int64_t waited_ns = e->now_ns - op->scheduled_ns;
+    bool too_late = waited_ns >= e->set.workload->timeout_ns;
+    enum load_outcome outcome = reply->outcome;
+
+    if (conn->given_up)
+        outcome = too_late ? LOAD_TIMEOUT : LOAD_ABORTED;
+    else if (outcome == LOAD_OK && too_late)
+        outcome = LOAD_TIMEOUT;
+    slice->counts[op->part].outcome[outcome]++;
+    if (LS_UNLIKELY(outcome != LOAD_OK))
+        note_trouble(e, op, reply, outcome);
+    if (op->part != AGENT_MEASURE)
+        return;
+    e->last_done_ns = e->now_ns;
+    if (outcome != LOAD_OK && outcome != LOAD_TIMEOUT)
+        return;
+    slice->ok_in_window += outcome == LOAD_OK && e->now_ns < e->end_ns;
+    ls_hist_record(slice->series[LS_SERIES_RESPONSE_TIME], waited_ns);
+    ls_hist_record(slice->series[LS_SERIES_SERVICE_TIME], e->now_ns - op->sent_ns);
+}
+
+/* ---- arrivals -------------------------------------------------------------------------------- */
+
+static void shed(struct agent_engine *e, int64_t scheduled_ns)
+{
+    enum agent_part part = scheduled_ns < e->measure_ns ? AGENT_WARMUP : AGENT_MEASURE;
+
+    e->recorder->current->counts[part].shed++;
+    due_ends(e);
+}
+
+static struct arrival *queue_at(struct agent_engine *e, uint32_t i)
+{
+    uint32_t at = e->queue_first + i; /* below 2 x queue_cap, which fits: see create */
+
+    return &e->queue[at < e->queue_cap ? at : at - e->queue_cap];
+}
+
+static void queue_pop(struct agent_engine *e)
+{
+    e->queue_first = e->queue_first + 1 < e->queue_cap ? e->queue_first + 1 : 0;
+    e->queue_len--;
+}
+
+/* One that was on a connection and is due again: before all that are younger. There is room: the
+ * ring holds queue_max and everything that can be on a connection. */
+static void queue_return(struct agent_engine *e, struct arrival arrival)
+{
+    uint32_t i = 0;
+
+    e->queue_first = e->queue_first > 0 ? e->queue_first - 1 : e->queue_cap - 1;
+    e->queue_len++;
+    for (; i + 1 < e->queue_len && queue_at(e, i + 1)->scheduled_ns < arrival.scheduled_ns; i++)
+        *queue_at(e, i) = *queue_at(e, i + 1);
+    *queue_at(e, i) = arrival;
+}
+
+static void flush(struct conn *conn)
+{
+    struct agent_engine *e = conn->engine;
+
+    e->flushing = true;
+    e->set.link->flush(e->set.hub, conn_link(conn));
+    e->flushing = false;
+}
+
+/* A connection whose driver takes nothing though nothing is in flight is of no use. */
+static void end_if_useless(struct conn *conn)
+{
+    if (conn->stuck && conn->in_flight == 0)
+        engine_conn_end(conn, LOAD_ABORTED, true);
+}
+
+static void admit(struct agent_engine *e, int64_t scheduled_ns, uint32_t request)
+{
+    enum agent_part part = scheduled_ns < e->measure_ns ? AGENT_WARMUP : AGENT_MEASURE;
+    struct conn *conn;
+
+    e->recorder->current->counts[part].scheduled++;
+    due_begins(e, scheduled_ns);
+    while (e->queue_len == 0 && (conn = engine_conn_take_free(e)) != NULL) {
+        if (LS_LIKELY(op_submit(conn, scheduled_ns, request, part))) {
+            engine_conn_place(conn);
+            flush(conn);
+            e->now_ns = e->set.clock(); /* a send takes microseconds: the next is later by that */
+            return;
+        }
+        end_if_useless(conn);
+    }
+    if (e->queue_len >= e->set.workload->queue_max) {
+        shed(e, scheduled_ns);
+        return;
+    }
+    e->queue_len++;
+    *queue_at(e, e->queue_len - 1) =
+        (struct arrival){ .scheduled_ns = scheduled_ns, .request = request };
+}
+
+void engine_find_next_due(struct agent_engine *e)
+{
+    int64_t next_ns = ls_schedule_peek(&e->schedule);
+
+    e->due_ns = next_ns < e->end_ns ? next_ns : AGENT_NEVER_NS;
+}
+
+void engine_pump(struct agent_engine *e)
+{
+    while (e->due_ns <= e->now_ns) {
+        int64_t scheduled_ns = e->due_ns;
+        uint32_t request = (uint32_t)(e->schedule.k % e->set.workload->request_count);
+
+        ls_schedule_advance(&e->schedule);
+        engine_find_next_due(e);
+        admit(e, scheduled_ns, request);
+    }
+}
+
+static void refill_from_queue(struct conn *conn)
+{
+    struct agent_engine *e = conn->engine;
+    bool submitted = false;
+
+    while (e->queue_len > 0 && !conn->stuck && conn->in_flight < conn->limit) {
+        const struct arrival *next = queue_at(e, 0);
+
+        if (!op_submit(conn, next->scheduled_ns, next->request,
+                       next->scheduled_ns < e->measure_ns ? AGENT_WARMUP : AGENT_MEASURE))
+            break;
+        queue_pop(e);
+        submitted = true;
+    }
+    if (!conn->stuck)
+        engine_conn_place(conn);
+    if (submitted)
+        flush(conn);
+}
+
+static bool may_submit(const struct agent_engine *e)
+{
+    if (e->now_ns >= e->end_ns)
+        return false;
+    return !e->fixed || e->now_ns < e->measure_ns || e->count_left > 0;
+}
+
+static void refill_closed(struct conn *conn)
+{
+    struct agent_engine *e = conn->engine;
+    enum agent_part part = e->now_ns < e->measure_ns ? AGENT_WARMUP : AGENT_MEASURE;
+    bool submitted = false;
+
+    while (!conn->stuck && conn->in_flight < conn->limit && may_submit(e)) {
+        if (!op_submit(conn, e->now_ns, e->rotation, part))
+            break;
+        due_begins(e, e->now_ns);
+        if (++e->rotation == e->set.workload->request_count)
+            e->rotation = 0;
+        if (part == AGENT_MEASURE)
+            e->count_left--;
+        submitted = true;
+    }
+    if (submitted)
+        flush(conn);
+}
+
+void engine_refill(struct conn *conn)
+{
+    if (conn->engine->open_loop)
+        refill_from_queue(conn);
+    else
+        refill_closed(conn);
+    end_if_useless(conn);
+}
+
+/* It ended before its first byte was sent. */
+static void unsent_ended(struct conn *conn, uint32_t id)
+{
+    struct agent_engine *e = conn->engine;
+    struct op *op = &e->ops[id];
+
+    unsent_remove(conn, id);
+    if (!e->open_loop) {
+        due_ends(e);
+        if (op->part == AGENT_MEASURE)
+            e->count_left++;
+    } else if (e->state == ENGINE_FINISHED) {
+        shed(e, op->scheduled_ns);
+    } else {
+        queue_return(e,
+                     (struct arrival){ .scheduled_ns = op->scheduled_ns, .request = op->request });
+    }
+}
+
+void engine_on_done(void *ctx, uint32_t id, const struct agent_reply *reply)
+{
+    struct agent_engine *e = ctx;
+    struct op *op = &e->ops[id];
+    struct conn *conn = engine_conn(e, op->conn);
+
+    assert(op->state != OP_FREE);
+    conn->used = conn->used || conn->state == CONN_OPEN;
+    if (LS_LIKELY(op->state == OP_SENT)) {
+        record_end(e, conn, op, reply);
+        due_ends(e);
+    } else {
+        unsent_ended(conn, id);
+    }
+    op_free(conn, id);
+}
+
+void engine_shed_until(struct agent_engine *e, int64_t scheduled_ns)
+{
+    while (e->queue_len > 0 && queue_at(e, 0)->scheduled_ns <= scheduled_ns) {
+        shed(e, queue_at(e, 0)->scheduled_ns);
+        queue_pop(e);
+    }
+}
