@@ -348,7 +348,8 @@ void engine_on_done(void *ctx, uint32_t id, const struct agent_reply *reply)
     struct conn *conn = engine_conn(e, op->conn);
 
     assert(op->state != OP_FREE);
-    conn->used = conn->used || conn->state == CONN_OPEN;
+    /* An answer of use: also one that lasts until the peer closes. */
+    conn->used = conn->used || conn->state == CONN_OPEN || reply->outcome == LOAD_OK;
     if (LS_LIKELY(op->state == OP_SENT)) {
         record_end(e, conn, op, reply);
         due_ends(e);

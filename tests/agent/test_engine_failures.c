@@ -348,6 +348,34 @@ static void a_server_that_hangs_up_at_once_is_not_stormed(void **state)
     fake_fini(&run);
 }
 
+/* A protocol whose answers last until the server closes. */
+static void eof_answers(void *conn, enum load_outcome how)
+{
+    agent_driver_find("null")->eof(conn, how == LOAD_CLOSED_EARLY ? LOAD_OK : how);
+}
+
+static void answers_that_end_with_the_connection_need_no_back_off(void **state)
+{
+    struct fake_run run;
+
+    (void)state;
+    fake_init(&run);
+    run.workload.connections = 1;
+    run.driver.eof = eof_answers;
+    fake_create(&run);
+    fake_start(&run);
+    for (unsigned i = 1; i <= 50; i++) {
+        fake_end(&run, 0, LOAD_CLOSED_EARLY);
+        fake_tick(&run, fake_now_ns + 1);
+        assert_int_equal(run.links[0]->opens, i + 1);
+        assert_int_equal(fake_unanswered(&run, 0), 1);
+    }
+    agent_engine_stop(run.engine, fake_now_ns);
+    fake_check_over(&run);
+    assert_int_equal(fake_measure(&run)->outcome[LOAD_OK], 50);
+    fake_fini(&run);
+}
+
 static void an_answer_makes_the_back_off_short_again(void **state)
 {
     struct fake_run run;
@@ -421,6 +449,7 @@ int main(void)
         cmocka_unit_test(refused_connects_are_counted_by_errno_and_tried_again_with_back_off),
         cmocka_unit_test(a_connect_that_hangs_fails_after_a_second),
         cmocka_unit_test(a_server_that_hangs_up_at_once_is_not_stormed),
+        cmocka_unit_test(answers_that_end_with_the_connection_need_no_back_off),
         cmocka_unit_test(an_answer_makes_the_back_off_short_again),
         cmocka_unit_test(a_connection_that_takes_no_requests_is_replaced),
     };
