@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "common/clock.h"
+#include "common/rng.h"
 #include "tests/support/fake_link.h"
 
 #define MS LS_NS_PER_MS
@@ -434,6 +435,88 @@ static void a_connection_that_takes_no_requests_is_replaced(void **state)
     }
 }
 
+/* ---- everything at once ---------------------------------------------------------------------- */
+
+/* One random step of a hostile world. */
+static void random_event(struct fake_run *run, struct ls_rng *rng)
+{
+    unsigned link = (unsigned)ls_rng_below(rng, run->link_count);
+    struct fake_link *l = run->links[link];
+
+    run->full = ls_rng_below(rng, 8) == 0;
+    run->open_error = ls_rng_below(rng, 8) == 0 ? ECONNREFUSED : 0;
+    run->hold_opens = ls_rng_below(rng, 16) == 0;
+    fake_send_ns = (int64_t)ls_rng_below(rng, 20000);
+    if (l->connecting) {
+        fake_opened(run, link, (int)ls_rng_below(rng, 2) * EHOSTUNREACH);
+        return;
+    }
+    if (!l->is_open)
+        return;
+    switch (ls_rng_below(rng, 12)) {
+    case 0:
+        fake_end(run, link, LOAD_RESET);
+        break;
+    case 1:
+        fake_end(run, link, LOAD_CLOSED_EARLY);
+        break;
+    case 2:
+        fake_answer(run, link, 1 + ls_rng_below(rng, 9)); /* perhaps too many */
+        break;
+    case 3:
+        fake_drain(run, link);
+        break;
+    default:
+        if (fake_unanswered(run, link) > 0)
+            fake_answer(run, link, 1 + ls_rng_below(rng, fake_unanswered(run, link)));
+        break;
+    }
+}
+
+static void random_run(uint64_t seed)
+{
+    struct ls_rng rng;
+    struct fake_run run;
+
+    fake_init(&run);
+    ls_rng_init(&rng, seed, 1);
+    fake_constant(&run, (double)(1 + ls_rng_below(&rng, 5000)));
+    run.workload.law = (enum load_law)(seed % LOAD_LAW_COUNT);
+    run.workload.count = seed % 4 == 0 ? ls_rng_below(&rng, 300) : 0;
+    run.workload.pipeline = 1 + (uint32_t)ls_rng_below(&rng, 4);
+    run.workload.connections = 1 + (uint32_t)ls_rng_below(&rng, 6);
+    run.workload.queue_max = (uint32_t)ls_rng_below(&rng, 50);
+    run.workload.timeout_ns = (int64_t)(1 + ls_rng_below(&rng, 100)) * MS;
+    run.window.warmup_ns = (int64_t)ls_rng_below(&rng, 100) * MS;
+    run.window.measure_ns = (int64_t)(1 + ls_rng_below(&rng, 200)) * MS;
+    run.window.drain_ns = (int64_t)ls_rng_below(&rng, 100) * MS;
+    run.window.interval_ns = (int64_t)(1 + ls_rng_below(&rng, 50)) * MS;
+    fake_create(&run);
+    fake_start(&run);
+    for (unsigned steps = 0; !agent_engine_is_finished(run.engine); steps++) {
+        random_event(&run, &rng);
+        if (seed % 7 == 0 && steps == 150)
+            agent_engine_stop(run.engine, fake_now_ns);
+        else
+            fake_walk(&run, fake_now_ns + (int64_t)ls_rng_below(&rng, 2 * MS));
+    }
+    fake_check_over(&run);
+    assert_int_equal(ls_hist_count(run.sum.series[LS_SERIES_SEND_LAG]), fake_measure(&run)->sent);
+    assert_int_equal(ls_hist_count(run.sum.series[LS_SERIES_RESPONSE_TIME]),
+                     fake_measure(&run)->outcome[LOAD_OK] +
+                         fake_measure(&run)->outcome[LOAD_TIMEOUT]);
+    if (run.workload.law == LOAD_LAW_CLOSED && run.workload.count > 0)
+        assert_true(fake_measure(&run)->sent <= run.workload.count);
+    fake_fini(&run);
+}
+
+static void the_books_balance_whatever_happens(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; seed++)
+        random_run(seed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -452,6 +535,7 @@ int main(void)
         cmocka_unit_test(answers_that_end_with_the_connection_need_no_back_off),
         cmocka_unit_test(an_answer_makes_the_back_off_short_again),
         cmocka_unit_test(a_connection_that_takes_no_requests_is_replaced),
+        cmocka_unit_test(the_books_balance_whatever_happens),
     };
     return cmocka_run_group_tests_name("agent.engine_failures", tests, NULL, NULL);
 }
