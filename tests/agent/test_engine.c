@@ -1,7 +1,5 @@
 #include "tests/support/test.h"
 
-#include <errno.h>
-
 #include "common/clock.h"
 #include "common/rng.h"
 #include "tests/support/failmalloc.h"
