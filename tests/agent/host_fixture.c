@@ -1,5 +1,3 @@
-#include "tests/support/test.h"
-
 #include "tests/agent/host_fixture.h"
 
 #include <arpa/inet.h>
@@ -15,6 +13,7 @@
 #include "agent/host/proc.h"
 #include "common/clock.h"
 #include "common/fs.h"
+#include "tests/support/test.h"
 
 static const char request_text[] = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
 static const char answer_text[] = "Hello, World!";

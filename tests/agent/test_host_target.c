@@ -403,7 +403,7 @@ static void whatever_a_target_starts_goes_with_it(void **state)
     static const struct {
         const char *role;
         unsigned announced;
-        bool grace;        /* they obey TERM */
+        bool grace; /* they obey TERM */
     } cases[] = {
         { "daemon", 1, true }, { "stubborn-daemon", 1, false }, { "workers", 3, true },
         { "chain", 1, false }, { "breed", 1, false },
@@ -537,6 +537,116 @@ static void senseless_specs_are_refused_at_once(void **state)
     host_fixture_fini(&f);
 }
 
+/* ---- real servers, where they are installed */
+
+struct real_server {
+    const char *program;
+    char *version_option;
+    const char *version_begins;
+    const char *config_name;
+    const char *config; /* PORT stands for the port */
+    char *argv[6];
+    uint32_t processes; /* at least */
+};
+
+static char *with_port(const char *text, const char *port)
+{
+    const char *at = strstr(text, "PORT");
+    size_t bytes = strlen(text) + strlen(port) + 1;
+    char *out = malloc(bytes);
+
+    (void)snprintf(out, bytes, "%.*s%s%s", (int)(at - text), text, port, at + 4);
+    return out;
+}
+
+static bool installed(const char *program)
+{
+    char path[128];
+    static const char *const folders[] = { "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin" };
+
+    for (size_t i = 0; i < LS_ARRAY_LEN(folders); i++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", folders[i], program);
+        if (access(path, X_OK) == 0)
+            return true;
+    }
+    print_message("%s is not installed: skipped\n", program);
+    return false;
+}
+
+static void run_real(struct real_server *server)
+{
+    char *version[] = { server->argv[0], server->version_option, NULL };
+    struct host_file file = { .name = server->config_name };
+    struct host_fixture f;
+    struct host_target_event event;
+    struct host_usage usage;
+    char *config;
+
+    if (!installed(server->program))
+        skip();
+    host_fixture_init(&f, "unused", NULL, NULL);
+    config = with_port(server->config, f.port);
+    file.data = (struct ls_bytes){ (const unsigned char *)config, strlen(config) };
+    f.spec.files = &file;
+    f.spec.file_count = 1;
+    f.spec.argv = server->argv;
+    f.spec.version_argv = version;
+    for (int i = 0; i < 2; i++) { /* twice on the same port and in the same folder */
+        host_fixture_up(&f, &event);
+        assert_memory_equal(event.program.version, server->version_begins,
+                            strlen(server->version_begins));
+        assert_int_equal(event.program.path[0], '/');
+        assert_int_equal(host_target_usage(f.target, 1, &usage), LS_OK);
+        assert_true(usage.processes >= server->processes && usage.cpu_ns > 0);
+        host_fixture_down(&f, &event);
+        assert_true(event.stopped_by_us);
+        assert_int_equal(event.left_over, 0);
+        host_target_destroy(f.target);
+        f.target = NULL;
+    }
+    host_fixture_fini(&f);
+    free(config);
+}
+
+static void nginx_is_run_again_and_again(void **state)
+{
+    struct real_server nginx = {
+        .program = "nginx",
+        .version_option = (char[]){ "-v" },
+        .version_begins = "nginx version: ",
+        .config_name = "nginx.conf",
+        .config = "daemon off; worker_processes 2; pid nginx.pid; error_log stderr;\n"
+                  "events { worker_connections 64; }\n"
+                  "http { access_log off; client_body_temp_path b; proxy_temp_path p;\n"
+                  "  fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s;\n"
+                  "  server { listen 127.0.0.1:PORT;\n"
+                  "    location / { return 200 \"Hello, World!\"; } } }\n",
+        .argv = { (char[]){ "nginx" }, (char[]){ "-p" }, (char[]){ "." }, (char[]){ "-c" },
+                  (char[]){ "nginx.conf" } },
+        .processes = 3,
+    };
+
+    (void)state;
+    run_real(&nginx);
+}
+
+static void node_is_run_again_and_again(void **state)
+{
+    struct real_server node = {
+        .program = "node",
+        .version_option = (char[]){ "--version" },
+        .version_begins = "v",
+        .config_name = "server.mjs",
+        .config = "import { createServer } from 'node:http';\n"
+                  "createServer((_, res) => res.end('Hello, World!')).listen(PORT, '127.0.0.1');\n",
+        .argv = { (char[]){ "node" }, (char[]){ "server.mjs" } },
+        .processes = 1,
+    };
+
+    (void)state;
+    run_real(&node);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -562,6 +672,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_talkative_target_is_read_and_its_log_is_bounded),
         cmocka_unit_test(a_target_may_call_itself_what_it_likes),
         cmocka_unit_test(senseless_specs_are_refused_at_once),
+        cmocka_unit_test(nginx_is_run_again_and_again),
+        cmocka_unit_test(node_is_run_again_and_again),
     };
 
     host_target_main_hook(argc, argv);

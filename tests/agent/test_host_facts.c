@@ -1,0 +1,116 @@
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "agent/host/facts.h"
+#include "common/clock.h"
+#include "common/cpuset.h"
+
+static void facts_agree_with_what_the_system_says(void **state)
+{
+    Ls__Facts *facts = malloc(sizeof(*facts));
+    struct ls_cpuset own, told;
+    struct rlimit files;
+    struct utsname names;
+    struct ls_diag diag = { 0 };
+
+    (void)state;
+    ls__facts__init(facts);
+    if (host_facts_read(facts, &diag) != LS_OK)
+        fail_msg("%s", diag.text);
+    assert_int_equal(uname(&names), 0);
+    assert_string_equal(facts->hostname, names.nodename);
+    assert_string_equal(facts->architecture, names.machine);
+    assert_non_null(strstr(facts->kernel, names.release));
+    assert_true(facts->cpu_cores >= 1 && facts->cpu_threads >= facts->cpu_cores);
+    assert_int_equal(facts->smt, facts->cpu_threads > facts->cpu_cores);
+    assert_true(facts->numa_nodes >= 1);
+    assert_true(facts->memory_bytes >= (64u << 20) &&
+                facts->memory_bytes <=
+                    (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    assert_int_equal(facts->open_files_limit, files.rlim_cur);
+    assert_int_equal(ls_cpuset_get_affinity(0, &own, NULL), LS_OK);
+    assert_int_equal(ls_cpuset_parse(facts->cpus_allowed, &told, NULL), LS_OK);
+    assert_true(ls_cpuset_equal(&own, &told));
+    for (size_t i = 0; i < facts->base.descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &facts->base.descriptor->fields[i];
+
+        if (field->type == PROTOBUF_C_TYPE_STRING)
+            assert_int_not_equal((*(char *const *)((const char *)facts + field->offset))[0], '\0');
+    }
+    ls__facts__free_unpacked(facts, NULL);
+}
+
+static void limits_without_bound_fit_json(void **state)
+{
+    Ls__Facts *facts = malloc(sizeof(*facts));
+    struct rlimit limit;
+
+    (void)state;
+    ls__facts__init(facts);
+    assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
+    assert_int_equal(host_facts_read(facts, NULL), LS_OK);
+    if (limit.rlim_cur == RLIM_INFINITY)
+        assert_true(facts->locked_memory_limit_bytes == (UINT64_C(1) << 53) - 1);
+    else
+        assert_true(facts->locked_memory_limit_bytes == limit.rlim_cur);
+    ls__facts__free_unpacked(facts, NULL);
+}
+
+static void burn(int64_t cpu_ns)
+{
+    int64_t end_ns = ls_clock_thread_cpu_ns() + cpu_ns;
+
+    while (ls_clock_thread_cpu_ns() < end_ns)
+        ;
+}
+
+static void busy_time_grows_on_the_cpu_that_is_busy(void **state)
+{
+    const int64_t tick_ns = 10 * LS_NS_PER_MS, burnt_ns = 200 * LS_NS_PER_MS;
+    struct host_counters before, after, all;
+    struct ls_cpuset own, one = { { 0 } };
+    char list[32];
+
+    (void)state;
+    assert_int_equal(ls_cpuset_get_affinity(0, &own, NULL), LS_OK);
+    ls_cpuset_add(&one, (unsigned)ls_cpuset_nth(&own, 0));
+    assert_int_equal(ls_cpuset_set_affinity(0, &one, NULL), LS_OK);
+    (void)ls_cpuset_format(&one, list, sizeof(list));
+    host_counters_read(list, &before);
+    burn(burnt_ns);
+    host_counters_read(list, &after);
+    assert_int_equal(ls_cpuset_set_affinity(0, &own, NULL), LS_OK);
+    assert_true(after.cpus_busy_ns - before.cpus_busy_ns >= burnt_ns - 5 * tick_ns);
+    host_counters_read(NULL, &all);
+    assert_true(all.cpus_busy_ns >= after.cpus_busy_ns);
+    host_counters_read("", &after);
+    assert_true(after.cpus_busy_ns >= all.cpus_busy_ns);
+}
+
+static void counters_of_cpus_that_are_not_there_are_zero(void **state)
+{
+    struct host_counters counters;
+
+    (void)state;
+    host_counters_read("1023", &counters);
+    assert_int_equal(counters.cpus_busy_ns, 0);
+    assert_int_equal(counters.cpus_steal_ns, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(facts_agree_with_what_the_system_says),
+        cmocka_unit_test(limits_without_bound_fit_json),
+        cmocka_unit_test(busy_time_grows_on_the_cpu_that_is_busy),
+        cmocka_unit_test(counters_of_cpus_that_are_not_there_are_zero),
+    };
+
+    return cmocka_run_group_tests_name("agent.host_facts", tests, NULL, NULL);
+}
