@@ -123,50 +123,78 @@ fail:
                        : ls_fail(diag, LS_ENOMEM, "no memory for a list of processes");
 }
 
-/* Moves what hangs on root to the front of procs, parents before children; returns how many. */
-static size_t gather(struct host_proc *procs, size_t count, pid_t root)
+static int compare_parents(const void *a, const void *b)
+{
+    pid_t x = ((const struct host_proc *)a)->ppid, y = ((const struct host_proc *)b)->ppid;
+
+    return (x > y) - (x < y);
+}
+
+/* The first of procs, sorted by parent, whose parent is not below ppid. */
+static size_t first_child(const struct host_proc *procs, size_t count, pid_t ppid)
+{
+    size_t low = 0, high = count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (procs[middle].ppid < ppid)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Copies what hangs on root to out, parents before children; returns how many. procs gets sorted. A
+ * pid that changed hands during the reading may close a circle, so nobody is taken twice. */
+static size_t gather(struct host_proc *procs, size_t count, pid_t root, struct host_proc *out)
 {
     size_t found = 0, looked = 0;
+    pid_t parent = root;
 
+    qsort(procs, count, sizeof(*procs), compare_parents);
     for (;;) {
-        pid_t parent = looked == 0 ? root : procs[looked - 1].pid;
+        size_t i = first_child(procs, count, parent);
 
-        for (size_t i = found; i < count; i++) {
-            if (procs[i].ppid == parent && procs[i].pid != root) {
-                struct host_proc child = procs[i];
-
-                procs[i] = procs[found];
-                procs[found++] = child;
-            }
+        for (; i < count && procs[i].ppid == parent; i++) {
+            if (procs[i].pid == root || procs[i].state == '\0')
+                continue;
+            out[found++] = procs[i];
+            procs[i].state = '\0'; /* taken */
         }
         if (looked == found)
             return found;
-        looked++;
+        parent = out[looked++].pid;
     }
 }
 
 enum ls_err host_proc_descendants(pid_t root, struct host_proc **out_procs, size_t *out_count,
                                   struct ls_diag *diag)
 {
-    struct host_proc *procs;
+    struct host_proc *all, *below;
     pid_t *pids = NULL;
     size_t pid_count = 0, count = 0;
     enum ls_err rc = host_proc_list(&pids, &pid_count, diag);
 
     if (rc != LS_OK)
         return rc;
-    procs = calloc(pid_count + 1, sizeof(*procs));
-    if (procs == NULL) {
+    all = calloc(pid_count + 1, sizeof(*all));
+    below = calloc(pid_count + 1, sizeof(*below));
+    if (all == NULL || below == NULL) {
+        free(all);
+        free(below);
         free(pids);
         return ls_fail(diag, LS_ENOMEM, "no memory for %zu processes", pid_count);
     }
     for (size_t i = 0; i < pid_count; i++) {
-        if (host_proc_read(pids[i], &procs[count]))
+        if (host_proc_read(pids[i], &all[count]))
             count++;
     }
+    *out_count = gather(all, count, root, below);
+    *out_procs = below;
+    free(all);
     free(pids);
-    *out_count = gather(procs, count, root);
-    *out_procs = procs;
     return LS_OK;
 }
 

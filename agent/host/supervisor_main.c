@@ -18,6 +18,7 @@
 #include "common/clock.h"
 
 #define KILL_LOOK_NS      (2 * LS_NS_PER_MS)
+#define SIGNAL_LOOKS      3
 #define KILL_LATE_LOOK_NS (100 * LS_NS_PER_MS)
 #define STUCK_NS          (5 * LS_NS_PER_S)
 #define EXIT_INTERNAL     70
@@ -186,48 +187,80 @@ static void start(struct supervisor *s, const struct job *job)
 
 /* ---- ending */
 
+static void report_exit(struct supervisor *s, int status, bool others)
+{
+    struct host_supervisor_event event = {
+        .kind = HOST_SUPERVISOR_EXITED, .pid = s->main, .status = status, .others = others
+    };
+
+    s->main = 0;
+    report(s, &event);
+}
+
 /* Takes all that have ended. True: nothing is left below this process, whatever it did, for as a
  * subreaper it has a child as long as there is any descendant. */
 static bool reap(struct supervisor *s)
 {
+    bool main_ended = false;
+    int main_status = 0;
+
     for (;;) {
         int status = 0;
         pid_t pid = waitpid(-1, &status, WNOHANG | __WALL);
+        bool empty = pid < 0 && errno == ECHILD;
 
-        if (pid < 0)
-            return errno == ECHILD;
-        if (pid == 0)
-            return false;
-        if (pid != s->main) {
-            s->left_over +=
-                s->mode == KILLING && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-        } else {
-            struct host_supervisor_event event = { .kind = HOST_SUPERVISOR_EXITED,
-                                                   .pid = pid,
-                                                   .status = status };
-            s->main = 0;
-            report(s, &event);
+        if (pid <= 0) {
+            if (main_ended)
+                report_exit(s, main_status, !empty);
+            return empty;
+        }
+        if (pid == s->main) {
+            main_ended = true;
+            main_status = status;
+        } else if (s->mode == KILLING && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+            s->left_over++;
         }
     }
 }
 
-/* The stop signal, once to each: to the group in one stroke while its leader has not been reaped
- * and nobody else can have its number, and to those that have left the group one by one. */
+static bool contains(const struct host_proc *procs, size_t count, const struct host_proc *proc)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (procs[i].pid == proc->pid && procs[i].start_ticks == proc->start_ticks)
+            return true;
+    }
+    return false;
+}
+
+/* The stop signal, once to each: to the group in one stroke, while its leader has not been reaped
+ * and nobody else can have its number; to those that have left the group one by one, with another
+ * look for who was just being forked. Processes that a signal handler starts later are left alone.
+ */
 static void signal_all(struct supervisor *s, int signal)
 {
-    struct host_proc *procs = NULL;
-    size_t count = 0;
+    struct host_proc *procs, *seen = NULL;
+    size_t count, seen_count = 0;
     pid_t group = s->main;
+    bool fresh = true;
 
     if (group > 0)
         (void)kill(-group, signal);
-    if (host_proc_descendants(getpid(), &procs, &count, NULL) != LS_OK)
-        return; /* no memory: the grace time ends in KILL for all */
-    for (size_t i = 0; i < count; i++) {
-        if (procs[i].state != 'Z' && (group <= 0 || procs[i].group != group))
-            (void)host_proc_kill(&procs[i], signal);
+    for (int i = 0; i < SIGNAL_LOOKS && fresh; i++) {
+        if (host_proc_descendants(getpid(), &procs, &count, NULL) != LS_OK)
+            break; /* no memory: the grace time ends in KILL for all */
+        fresh = false;
+        for (size_t k = 0; k < count; k++) {
+            if (procs[k].state == 'Z' || (group > 0 && procs[k].group == group) ||
+                contains(seen, seen_count, &procs[k]))
+                continue;
+            fresh = true;
+            (void)host_proc_kill(&procs[k], signal);
+        }
+        free(seen);
+        seen = procs;
+        seen_count = count;
     }
-    free(procs);
+    free(seen);
 }
 
 /* Own children cannot lose their number before they are reaped here, so this needs no check and is

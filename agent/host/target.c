@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "agent/host/port.h"
-#include "agent/host/proc.h"
 #include "agent/host/target_state.h"
 #include "agent/host/thread.h"
 #include "common/clock.h"
@@ -79,6 +78,7 @@ static void take_news(struct host_target *t, const struct host_supervisor_event 
         break;
     case HOST_SUPERVISOR_EXITED:
         t->exited = true;
+        t->went_away = event->status == 0 && event->others;
         if (WIFSIGNALED(event->status))
             (void)snprintf(t->exit, sizeof(t->exit), "signal %s",
                            sigabbrev_np(WTERMSIG(event->status)));
@@ -145,9 +145,6 @@ static bool kill_asked(struct host_target *t)
 
 enum ls_err host_target_explain_end(struct host_target *t, const char *when)
 {
-    struct host_proc *procs = NULL;
-    size_t count = 0, alive = 0;
-
     if (t->lost) {
         t->code = "supervisor_lost";
         return ls_fail(
@@ -157,17 +154,11 @@ enum ls_err host_target_explain_end(struct host_target *t, const char *when)
             when);
     }
     t->code = "exited";
-    if (host_proc_descendants(host_supervisor_pid(t->supervisor), &procs, &count, NULL) == LS_OK) {
-        for (size_t i = 0; i < count; i++)
-            alive += procs[i].state != 'Z';
-    }
-    free(procs);
-    if (alive > 0)
-        return ls_fail(
-            &t->diag, LS_ESTATE,
-            "the target ended %s (%s) and left %zu processes behind: start it so that it "
-            "stays in the foreground (nginx: \"daemon off;\")",
-            when, t->exit, alive);
+    if (t->went_away)
+        return ls_fail(&t->diag, LS_ESTATE,
+                       "the target ended %s (%s) but left processes in the background: start it so "
+                       "that it stays in the foreground (nginx: \"daemon off;\")",
+                       when, t->exit);
     return ls_fail(&t->diag, LS_ESTATE, "the target ended %s: %s", when, t->exit);
 }
 

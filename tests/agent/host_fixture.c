@@ -88,7 +88,7 @@ void host_fixture_init(struct host_fixture *f, const char *role, const char *fir
                                          .ready = &f->ready,
                                          .ready_timeout_ns = FIXTURE_PATIENCE_NS,
                                          .stop_signal = SIGTERM,
-                                         .grace_ns = FIXTURE_PATIENCE_NS,
+                                         .grace_ns = FIXTURE_PATIENCE_NS / 2,
                                          .log_max_bytes = 1u << 20 };
 }
 

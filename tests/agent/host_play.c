@@ -242,7 +242,7 @@ static LS_NORETURN void play(const char *role, int argc, char **argv)
     if (strcmp(role, "crash") == 0 && fork() == 0) { /* by the child's hand, when told to */
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         nap_ms(number);
-        (void)kill(getppid(), SIGSEGV);
+        (void)kill(getppid(), SIGUSR1);
         _exit(0);
     }
     how.mute = strcmp(role, "mute") == 0;

