@@ -239,15 +239,18 @@ static enum ls_err await_ready(struct host_target *t)
     enum ls_err rc = load_probe_create(t->spec.ready, t->epoll_fd, &probe, &t->diag);
 
     while (rc == LS_OK) {
-        int64_t now_ns = ls_clock_mono_ns();
+        int64_t until_ns = ls_clock_mono_ns();
+        bool ready = try_ready(t, probe, deadline_ns, &last);
 
-        if (try_ready(t, probe, deadline_ns, &last)) {
+        if (ready)
             t->up_after_ns = ls_clock_mono_ns() - t->begun_ns;
-            break;
-        }
-        host_target_wait(t, now_ns + (last.accepted ? RETRY_WRONG_NS : RETRY_REFUSED_NS));
-        if (t->exited || t->lost)
+        else
+            until_ns += last.accepted ? RETRY_WRONG_NS : RETRY_REFUSED_NS;
+        host_target_wait(t, until_ns);
+        if (t->exited || t->lost) /* what answers is not the program that was started */
             rc = host_target_explain_end(t, "before it was ready");
+        else if (ready)
+            break;
         else if (host_target_stop_asked(t))
             rc = LS_ESTATE;
         else if (ls_clock_mono_ns() >= deadline_ns)

@@ -206,8 +206,12 @@ static void start_children(const char *role, const char *port)
         }
     }
     if (strcmp(role, "goes-daemon") == 0) {
+        pid_t first = getpid();
+
         if (!become_daemon())
             _exit(0);
+        while (kill(first, 0) == 0) /* else it might be UP before it is gone */
+            nap_ms(1);
         serve(listen_on(port, false), (struct how){ 0 });
     }
 }
