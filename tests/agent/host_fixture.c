@@ -15,6 +15,9 @@
 #include "common/fs.h"
 #include "tests/support/test.h"
 
+#define MARK  "LS_TEST_MARK="
+#define GROUP "LS_TEST_GROUP"
+
 static const char request_text[] = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
 static const char answer_text[] = "Hello, World!";
 
@@ -59,6 +62,18 @@ static void prepare_request(struct host_fixture *f, uint16_t port)
     address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 }
 
+/* The same for this process and the agents that it starts. */
+static const char *group(void)
+{
+    static char own[16];
+
+    if (getenv(GROUP) == NULL) {
+        (void)snprintf(own, sizeof(own), "%d", (int)getpid());
+        assert_int_equal(setenv(GROUP, own, 1), 0);
+    }
+    return getenv(GROUP);
+}
+
 void host_fixture_init(struct host_fixture *f, const char *role, const char *first,
                        const char *second)
 {
@@ -72,7 +87,7 @@ void host_fixture_init(struct host_fixture *f, const char *role, const char *fir
     n = readlink("/proc/self/exe", f->self, sizeof(f->self) - 1);
     assert_true(n > 0);
     (void)snprintf(f->port, sizeof(f->port), "%u", port);
-    (void)snprintf(f->mark, sizeof(f->mark), "LS_TEST_MARK=%d-%u", (int)getpid(), counter++);
+    (void)snprintf(f->mark, sizeof(f->mark), MARK "%s-%d-%u", group(), (int)getpid(), counter++);
     f->argv[0] = f->self;
     f->argv[1] = strdup("--play");
     for (int i = 0; i < 3 && args[i] != NULL; i++)
@@ -146,32 +161,61 @@ void host_fixture_down(struct host_fixture *f, struct host_target_event *out)
     assert_int_equal(host_fixture_alive(f->mark), 0);
 }
 
-static bool carries(pid_t pid, const char *mark)
+/* Does its environment hold a variable that begins so? */
+static bool carries(pid_t pid, const char *mark, size_t len)
 {
     char path[48], environment[16384];
-    size_t len = strlen(mark) + 1; /* with the NUL, so that no longer mark is meant */
     ssize_t n;
 
     (void)snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
     n = host_proc_slurp(path, environment, sizeof(environment));
-    for (ssize_t i = 0; i + (ssize_t)len <= n + 1; i++) {
+    for (ssize_t i = 0; i + (ssize_t)len <= n + 1; i++) { /* a NUL ends each, the last one too */
         if (memcmp(environment + i, mark, len) == 0)
             return true;
     }
     return false;
 }
 
-unsigned host_fixture_alive(const char *mark)
+/* Those that carry the mark; signal 0: only counted. */
+static unsigned signal_marked(const char *mark, size_t len, int signal)
 {
     pid_t *pids = NULL;
     size_t count = 0;
-    unsigned alive = 0;
+    unsigned found = 0;
 
     assert_int_equal(host_proc_list(&pids, &count, NULL), LS_OK);
-    for (size_t i = 0; i < count; i++)
-        alive += carries(pids[i], mark);
+    for (size_t i = 0; i < count; i++) {
+        if (!carries(pids[i], mark, len))
+            continue;
+        found++;
+        if (signal != 0)
+            (void)kill(pids[i], signal);
+    }
     free(pids);
-    return alive;
+    return found;
+}
+
+unsigned host_fixture_alive(const char *mark)
+{
+    return signal_marked(mark, strlen(mark) + 1, 0); /* with the NUL: no longer mark is meant */
+}
+
+int host_fixture_begin(void **state)
+{
+    (void)state;
+    (void)group(); /* for agents to inherit */
+    return 0;
+}
+
+int host_fixture_sweep(void **state)
+{
+    char mark[64];
+
+    (void)state;
+    (void)snprintf(mark, sizeof(mark), MARK "%s-", group());
+    for (int i = 0; i < 1000 && signal_marked(mark, strlen(mark), SIGKILL) > 0; i++)
+        ls_clock_sleep_until(ls_clock_mono_ns() + LS_NS_PER_MS);
+    return 0;
 }
 
 bool host_fixture_await_alive(const char *mark, unsigned count)

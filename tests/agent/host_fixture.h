@@ -37,6 +37,10 @@ void host_fixture_up(struct host_fixture *f, struct host_target_event *out);
 /* stop, STOPPED without complaint, nothing is left */
 void host_fixture_down(struct host_fixture *f, struct host_target_event *out);
 
+/* A group's setup and teardown: when a test has failed, whatever it left is ended. */
+int host_fixture_begin(void **state);
+int host_fixture_sweep(void **state);
+
 /* How many processes carry the mark. */
 unsigned host_fixture_alive(const char *mark);
 /* Waits until it is so; false: it is still not so. */

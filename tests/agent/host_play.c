@@ -175,6 +175,44 @@ static LS_NORETURN void breed(void)
     }
 }
 
+static volatile sig_atomic_t terms;
+
+static void count_term(int signal)
+{
+    (void)signal;
+    terms++;
+}
+
+/* After the first TERM, time for another one. */
+static int await_terms(void)
+{
+    while (terms == 0)
+        nap_ms(1);
+    for (int i = 0; i < 100; i++)
+        nap_ms(1);
+    return terms;
+}
+
+/* One daemon and the target; each ends by saying how often it was told to. */
+static LS_NORETURN void count_terms(const char *port)
+{
+    int listener = listen_on(port, false);
+
+    (void)signal(SIGTERM, count_term);
+    if (become_daemon()) {
+        (void)close(listener);
+        announce();
+        (void)printf("daemon %d terms\n", await_terms());
+        exit(0);
+    }
+    if (fork() == 0) {
+        (void)signal(SIGTERM, SIG_DFL);
+        announce();
+        serve(listener, (struct how){ 0 });
+    }
+    _exit(await_terms());
+}
+
 static void burn(int64_t cpu_ns)
 {
     int64_t end_ns = ls_clock_process_cpu_ns() + cpu_ns;
@@ -232,6 +270,8 @@ static LS_NORETURN void play(const char *role, int argc, char **argv)
         burn(number * LS_NS_PER_MS);
         _exit(0);
     }
+    if (strcmp(role, "count-terms") == 0)
+        count_terms(port);
     start_children(role, port);
     if (strcmp(role, "state") == 0)
         print_state();

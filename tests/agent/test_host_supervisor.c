@@ -438,5 +438,6 @@ int main(int argc, char **argv)
     host_play_hook(argc, argv);
     if (argc == 4 && strcmp(argv[1], "--agent") == 0)
         return be_agent(argv[2], argv[3]);
-    return cmocka_run_group_tests_name("agent.host_supervisor", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("agent.host_supervisor", tests, host_fixture_begin,
+                                       host_fixture_sweep);
 }

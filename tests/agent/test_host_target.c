@@ -58,6 +58,7 @@ static void a_target_gets_what_the_plan_says_and_nothing_else(void **state)
     (void)signal(SIGUSR2, SIG_IGN); /* must not be inherited */
     host_fixture_init(&f, "state", "{port}", NULL);
     host_fixture_up(&f, &event);
+    host_fixture_down(&f, &event); /* all has been written */
     log = host_fixture_log(&f);
     (void)snprintf(want, sizeof(want), "env %s\nenv %s\nfd 0\nfd 1\nfd 2\n", f.envp[0], f.mark);
     assert_memory_equal(log, want, strlen(want));
@@ -66,7 +67,6 @@ static void a_target_gets_what_the_plan_says_and_nothing_else(void **state)
     assert_non_null(strstr(log, "leads 1\n"));
     (void)snprintf(want, sizeof(want), "cwd %s\n", f.dir);
     assert_non_null(strstr(log, want));
-    host_fixture_down(&f, &event);
     host_fixture_fini(&f);
     (void)signal(SIGUSR2, SIG_DFL);
 }
@@ -480,6 +480,21 @@ static void destroying_a_target_kills_it(void **state)
     host_fixture_fini(&f);
 }
 
+static void each_process_gets_the_stop_signal_once(void **state)
+{
+    struct host_fixture f;
+    struct host_target_event event;
+
+    (void)state;
+    host_fixture_init(&f, "count-terms", "{port}", NULL);
+    host_fixture_up(&f, &event);
+    host_fixture_await_announced(&f, 2); /* the target and one that has left its group */
+    host_fixture_down(&f, &event);
+    assert_string_equal(event.exit, "exit 1");
+    assert_non_null(strstr(host_fixture_log(&f), "daemon 1 terms"));
+    host_fixture_fini(&f);
+}
+
 /* ---- output */
 
 static void a_talkative_target_is_read_and_its_log_is_bounded(void **state)
@@ -669,6 +684,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_target_that_ignores_term_is_killed_after_its_grace_time),
         cmocka_unit_test(whatever_a_target_starts_goes_with_it),
         cmocka_unit_test(a_target_that_dies_is_reported_at_once),
+        cmocka_unit_test(each_process_gets_the_stop_signal_once),
         cmocka_unit_test(a_stop_while_starting_leads_to_stopped_alone),
         cmocka_unit_test(destroying_a_target_kills_it),
         cmocka_unit_test(a_talkative_target_is_read_and_its_log_is_bounded),
@@ -680,5 +696,6 @@ int main(int argc, char **argv)
 
     host_target_main_hook(argc, argv);
     host_play_hook(argc, argv);
-    return cmocka_run_group_tests_name("agent.host_target", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("agent.host_target", tests, host_fixture_begin,
+                                       host_fixture_sweep);
 }
