@@ -172,20 +172,21 @@ static void report_flushed(struct ls_dialer *d, uint64_t acked_before)
         d->env.flushed(d->env.ctx);
 }
 
-static bool same_run(struct ls_dialer *d, const Ls__Envelope *envelope)
-{
-    if (d->run_id == NULL)
-        d->run_id = strdup(envelope->run_id);
-    return d->run_id != NULL && strcmp(d->run_id, envelope->run_id) == 0;
-}
-
 static void on_welcome(struct ls_dialer *d, struct ls_conn *conn, const Ls__Envelope *envelope)
 {
     uint64_t acked_before = d->numbers.acked;
     bool resumed = d->run_id != NULL;
     struct ls_diag diag = { 0 };
 
-    if (!same_run(d, envelope)) {
+    if (envelope->run_id[0] == '\0' || strlen(envelope->run_id) > LS_NAME_MAX_BYTES) {
+        ls_conn_close(conn, "WELCOME to a run without a proper id");
+        return;
+    }
+    if (!resumed && (d->run_id = strdup(envelope->run_id)) == NULL) {
+        ls_conn_close(conn, "out of memory");
+        return;
+    }
+    if (strcmp(d->run_id, envelope->run_id) != 0) {
         refused(d, "foreign_run", "the coordinator is in another run now");
         return;
     }
@@ -319,8 +320,8 @@ static enum ls_err copy_hello(const Ls__Hello *hello, Ls__Hello **out, struct ls
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
     Ls__Hello writable = *hello;
     Ls__Envelope *copy = NULL;
-    enum ls_err rc = LS_ENOMEM;
     unsigned char *bytes;
+    enum ls_err rc;
     size_t len;
 
     if (hello->agent == NULL || hello->agent[0] == '\0' || hello->boot_id == NULL ||
@@ -331,11 +332,11 @@ static enum ls_err copy_hello(const Ls__Hello *hello, Ls__Hello **out, struct ls
     envelope.hello = &writable;
     len = ls__envelope__get_packed_size(&envelope);
     bytes = malloc(len);
-    if (bytes != NULL) {
-        (void)ls__envelope__pack(&envelope, bytes);
-        rc = ls_envelope_unpack((struct ls_bytes){ bytes, len }, &copy, diag);
-        free(bytes);
-    }
+    if (bytes == NULL)
+        return ls_fail(diag, LS_ENOMEM, "no memory for HELLO");
+    (void)ls__envelope__pack(&envelope, bytes);
+    rc = ls_envelope_unpack((struct ls_bytes){ bytes, len }, &copy, diag);
+    free(bytes);
     if (rc != LS_OK)
         return ls_fail_in(diag, rc, "HELLO cannot be sent");
     *out = copy->hello;
@@ -406,7 +407,12 @@ enum ls_err ls_dialer_report(struct ls_dialer *dialer, Ls__Envelope *report, str
 
 uint32_t ls_dialer_room(const struct ls_dialer *dialer)
 {
-    return dialer->numbers.max - (uint32_t)ls_dialer_unacked(dialer);
+    const struct ls_numbered *n = &dialer->numbers;
+
+    /* Also by size: what has room is not refused. */
+    if (n->bytes + LS_FRAME_MAX_FROM_AGENT > n->max_bytes)
+        return 0;
+    return n->max - (uint32_t)ls_dialer_unacked(dialer);
 }
 
 bool ls_dialer_is_up(const struct ls_dialer *dialer)

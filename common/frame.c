@@ -279,8 +279,8 @@ static enum ls_err check_as_received(const Ls__Envelope *envelope, uint32_t max,
     char run_id[LS_NAME_MAX_BYTES + 1];
     Ls__Envelope whole = *envelope;
     Ls__Envelope *unpacked = NULL;
-    enum ls_err rc = LS_ENOMEM;
     unsigned char *bytes;
+    enum ls_err rc;
     size_t len;
 
     memset(run_id, 'x', LS_NAME_MAX_BYTES);
@@ -293,10 +293,10 @@ static enum ls_err check_as_received(const Ls__Envelope *envelope, uint32_t max,
         return ls_fail(diag, LS_ERANGE, "%s makes a frame of %zu bytes; at most %" PRIu32 " go",
                        ls_body_name(envelope->body_case), len, max);
     bytes = malloc(len);
-    if (bytes != NULL) {
-        (void)ls__envelope__pack(&whole, bytes);
-        rc = ls_envelope_unpack((struct ls_bytes){ bytes, len }, &unpacked, diag);
-    }
+    if (bytes == NULL)
+        return ls_fail(diag, LS_ENOMEM, "no memory for a message of %zu bytes", len);
+    (void)ls__envelope__pack(&whole, bytes);
+    rc = ls_envelope_unpack((struct ls_bytes){ bytes, len }, &unpacked, diag);
     if (rc == LS_EPROTO)
         rc = ls_fail_in(diag, LS_EINVAL, "%s cannot be sent", ls_body_name(envelope->body_case));
     ls_envelope_free(unpacked);

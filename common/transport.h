@@ -9,7 +9,8 @@
  * own threads only queue completions and wake that loop. Callbacks run on the loop's thread and may
  * call any function here, including close() and destroy(). The loop must outlive dialer and
  * listener. nng's threads take no signals, and its descriptors are not inherited by exec; after a
- * bare fork() the child must not call anything here.
+ * bare fork() the child must not call anything here. A callback that takes LS_SILENCE_NS costs the
+ * connections, for the other ends hear nothing meanwhile; the sessions outlive that.
  *
  * An agent dials, the coordinator listens. URLs: ipc:///path, whose folder must be this user's with
  * mode 0700 on the listening side, and tcp://ADDRESS:PORT with a literal loopback address.
@@ -39,8 +40,9 @@
 
 /* ---- one frame, pure: for tests and fuzzing -------------------------------------------------- */
 
-/* Unpacks and validates one envelope's bytes: version, a body, UTF-8 without NUL in strings,
- * budget. LS_EPROTO, LS_ENOMEM (budget). On LS_OK the caller frees with ls_envelope_free. */
+/* Unpacks and validates one envelope's bytes: version, one known body, a sequence number where
+ * there has to be one, UTF-8 without NUL in strings, known enum values, no field twice, budget.
+ * LS_EPROTO, LS_ENOMEM (budget). On LS_OK the caller frees with ls_envelope_free. */
 enum ls_err ls_envelope_unpack(struct ls_bytes in, Ls__Envelope **out,
                                struct ls_diag *diag) LS_NODISCARD;
 void ls_envelope_free(Ls__Envelope *envelope); /* NULL is fine */

@@ -7,13 +7,10 @@
  * timeout too, so a sweep asks each tcp stream for its peer's address, which fails once the
  * connection is gone, and closes what has been silent. accept is armed again after every error.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/transport_nng.h"
@@ -286,17 +283,6 @@ static void hub_start(struct ls_hub *hub)
     ev_timer_again(hub->loop, &hub->tick);
 }
 
-/* The file may have been replaced by another coordinator's since. */
-static void remove_socket(struct ls_hub *hub)
-{
-    struct stat st;
-
-    if (hub->path != NULL && lstat(hub->path, &st) == 0 && st.st_dev == hub->path_dev &&
-        st.st_ino == hub->path_ino)
-        (void)unlink(hub->path); /* in a private folder that goes away: nothing to do about it */
-    free(hub->path);
-}
-
 static void hub_discard(struct ls_hub *hub)
 {
     if (hub == NULL)
@@ -304,7 +290,7 @@ static void hub_discard(struct ls_hub *hub)
     if (hub->dialer != NULL)
         nng_stream_dialer_close(hub->dialer);
     if (hub->listener != NULL)
-        nng_stream_listener_close(hub->listener);
+        nng_stream_listener_close(hub->listener); /* removes the socket's file, too */
     /* All operations are back before the first is freed: the queue leads through them. */
     nng_aio_stop(hub->open.aio);
     for (struct ls_conn *conn = hub->conns; conn != NULL; conn = conn->next) {
@@ -320,7 +306,6 @@ static void hub_discard(struct ls_hub *hub)
         nng_stream_dialer_free(hub->dialer);
     if (hub->listener != NULL)
         nng_stream_listener_free(hub->listener);
-    remove_socket(hub);
     (void)pthread_mutex_destroy(&hub->mutex);
     free(hub->url);
     free(hub);
@@ -428,20 +413,6 @@ static enum ls_err learn_port(struct ls_hub *hub, struct ls_diag *diag)
     return LS_OK;
 }
 
-static enum ls_err own_socket(struct ls_hub *hub, const char *path, struct ls_diag *diag)
-{
-    struct stat st;
-
-    hub->path = strdup(path);
-    if (hub->path == NULL)
-        return ls_fail(diag, LS_ENOMEM, "%s: out of memory", path);
-    if (lstat(path, &st) != 0)
-        return ls_fail(diag, LS_EIO, "%s: %s", path, strerror(errno));
-    hub->path_dev = st.st_dev;
-    hub->path_ino = st.st_ino;
-    return LS_OK;
-}
-
 static enum ls_err listen_on(struct ls_hub *hub, const struct ls_address *address,
                              struct ls_diag *diag)
 {
@@ -457,7 +428,7 @@ static enum ls_err listen_on(struct ls_hub *hub, const struct ls_address *addres
         rv = nng_stream_listener_listen(hub->listener);
     if (rv != 0)
         return nng_failure(diag, address->url, rv);
-    return address->path != NULL ? own_socket(hub, address->path, diag) : learn_port(hub, diag);
+    return address->path != NULL ? LS_OK : learn_port(hub, diag);
 }
 
 enum ls_err ls_hub_listener(void *ev_loop, const char *url, const struct ls_hub_ops *ops,

@@ -6,7 +6,6 @@
 #include <ev.h>
 #include <nng/nng.h>
 #include <pthread.h>
-#include <sys/types.h>
 
 #include "common/transport_impl.h"
 
@@ -69,10 +68,7 @@ struct ls_hub {
     unsigned depth; /* of calls that may end in callbacks */
     int64_t swept_ns;
     struct ls_conn *conns;
-    char *url;  /* owned */
-    char *path; /* owned; the socket file that is ours to remove, or NULL */
-    dev_t path_dev;
-    ino_t path_ino;
+    char *url; /* owned */
 };
 
 /* ---- transport_hub.c */

@@ -607,6 +607,45 @@ static void creation_survives_each_failed_allocation(void **state)
     rig_fini(&rig);
 }
 
+/* All of a session, with one allocation of it failing: connections are closed for it and come back,
+ * and everything arrives all the same. */
+static bool three_each_way(struct rig *rig)
+{
+    while (rig->reports_made < 3 && rig_report(rig->dialer, rig->reports_made + 1) == LS_OK)
+        rig->reports_made++;
+    while (rig->peer != NULL && rig->commands_made < 3 &&
+           rig_command(rig->peer, rig->commands_made + 1) == LS_OK)
+        rig->commands_made++;
+    return rig->reports == 3 && rig->commands == 3;
+}
+
+static void hold_a_session_once(void *ctx)
+{
+    struct rig *rig = ctx;
+    struct ls_listener_env env;
+
+    rig_reset(rig);
+    rig_listener_env(rig, &env);
+    if (ls_listener_create(rig->loop, rig->url, "run-1", &env, &rig->listener, NULL) == LS_OK &&
+        rig_dialer(rig, rig->url, "client-1", "boot-a", 0, &rig->dialer) == LS_OK) {
+        rig_until(rig, three_each_way);
+        assert_false(rig->out_of_order);
+        assert_int_equal(rig->refusals, 0);
+    }
+    destroy_dialer_in(rig);
+    destroy_listener_in(rig);
+}
+
+static void a_session_survives_each_failed_allocation(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig);
+    assert_true(failmalloc_each(hold_a_session_once, &rig) > 50);
+    rig_fini(&rig);
+}
+
 static void addresses_that_are_not_taken_say_why(void **state)
 {
     static const struct {
@@ -770,6 +809,7 @@ int main(void)
         cmocka_unit_test(either_end_may_be_destroyed_in_a_callback),
         cmocka_unit_test(either_end_may_be_destroyed_at_any_time),
         cmocka_unit_test(creation_survives_each_failed_allocation),
+        cmocka_unit_test(a_session_survives_each_failed_allocation),
         cmocka_unit_test(addresses_that_are_not_taken_say_why),
         cmocka_unit_test(the_socket_file_is_looked_after),
         cmocka_unit_test(loopback_tcp_carries_sessions_too),

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -491,6 +492,33 @@ static void agents_gone_mad_lose_their_connection_and_it_is_said_why(void **stat
     }
 }
 
+static bool got_a_third_frame(struct rig *rig)
+{
+    struct raw *raw = (struct raw *)rig;
+
+    (void)was_closed(rig);
+    return raw->got_len >= 60; /* WELCOME and two acknowledgements have about 20 bytes each */
+}
+
+static void a_report_that_comes_twice_takes_effect_once(void **state)
+{
+    struct raw raw;
+
+    (void)state;
+    raw_init(&raw);
+    rig_listen(&raw.rig);
+    raw.fd = connect_ipc(&raw.rig);
+    send_hello(raw.fd);
+    send_report(raw.fd, 1);
+    rig_until(&raw.rig, one_report);
+    rig_run_ms(&raw.rig, 10);
+    send_report(raw.fd, 1);
+    rig_until(&raw.rig, got_a_third_frame); /* it is acknowledged again */
+    assert_int_equal(raw.rig.reports, 1);
+    assert_int_equal(raw.rig.peer_downs, 0);
+    raw_fini(&raw);
+}
+
 /* An agent that never reads must not make the coordinator keep more than its commands. */
 static void an_agent_that_never_reads_is_cut_off(void **state)
 {
@@ -624,6 +652,32 @@ static void mute_connections_do_not_stay(void **state)
     raw_fini(&raw);
 }
 
+static void a_listener_that_ran_out_of_descriptors_recovers(void **state)
+{
+    struct rlimit before;
+    struct rlimit few;
+    struct raw raw;
+    int fds[8];
+
+    (void)state;
+    raw_init(&raw);
+    rig_listen(&raw.rig);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = (rlim_t)dup(0) + LS_ARRAY_LEN(fds) + 4; /* the lowest one that is free */
+    (void)close((int)(few.rlim_cur - LS_ARRAY_LEN(fds) - 4));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (size_t i = 0; i < LS_ARRAY_LEN(fds); i++)
+        fds[i] = connect_ipc(&raw.rig);
+    rig_run_ms(&raw.rig, 100); /* four are accepted, four wait */
+    for (size_t i = 0; i < LS_ARRAY_LEN(fds); i++)
+        (void)close(fds[i]);
+    rig_dial(&raw.rig, "honest", "boot-h");
+    rig_until(&raw.rig, rig_both_up);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    raw_fini(&raw);
+}
+
 /* ---- something else than a coordinator ---- */
 
 static void raw_listen(struct raw *raw)
@@ -707,6 +761,21 @@ static void answer_run(int fd)
     send_ping(fd, run_2, 0);
 }
 
+static void answer_no_run(int fd)
+{
+    static char none[] = "";
+
+    send_welcome(fd, none, 0);
+}
+
+static void answer_long_run(int fd)
+{
+    static char name[LS_NAME_MAX_BYTES + 2];
+
+    memset(name, 'x', sizeof(name) - 1);
+    send_welcome(fd, name, 0);
+}
+
 static void answer_oversize(int fd)
 {
     send_bytes(fd, "\x01\x00\x40\x00", 4); /* 4 MiB + 1 */
@@ -744,6 +813,8 @@ static void an_agent_leaves_what_is_no_coordinator(void **state)
         { answer_gap, "message 2 follows 0", NULL },
         { answer_run, "another run", NULL },
         { answer_probes, "too many clock probes", NULL },
+        { answer_no_run, "without a proper id", NULL },
+        { answer_long_run, "without a proper id", NULL },
         { answer_new_version, "the coordinator speaks protocol version 9, this agent 1",
           "version" },
         { answer_too_many_acked, "the other end has 1 messages", "lost_state" },
@@ -808,10 +879,12 @@ int main(void)
         cmocka_unit_test(an_agent_that_forgot_the_session_is_refused),
         cmocka_unit_test(a_hello_in_many_pieces_is_as_good_as_one),
         cmocka_unit_test(agents_gone_mad_lose_their_connection_and_it_is_said_why),
+        cmocka_unit_test(a_report_that_comes_twice_takes_effect_once),
         cmocka_unit_test(an_agent_that_never_reads_is_cut_off),
         cmocka_unit_test(a_storm_of_strangers_leaves_nothing_behind),
         cmocka_unit_test(a_storm_of_resets_over_tcp_leaves_nothing_behind),
         cmocka_unit_test(mute_connections_do_not_stay),
+        cmocka_unit_test(a_listener_that_ran_out_of_descriptors_recovers),
         cmocka_unit_test(an_agent_leaves_what_is_no_coordinator),
         cmocka_unit_test(an_agent_does_not_follow_its_address_into_another_run),
     };

@@ -55,6 +55,15 @@ void rig_fini(struct rig *rig)
     ls_transport_set_pace(NULL);
 }
 
+void rig_reset(struct rig *rig)
+{
+    struct rig fresh = { .loop = rig->loop, .poll = rig->poll, .dir = rig->dir };
+
+    assert_true(rig->listener == NULL && rig->dialer == NULL);
+    memcpy(fresh.url, rig->url, sizeof(fresh.url));
+    *rig = fresh;
+}
+
 /* ---- the coordinator's end ---- */
 
 static enum ls_err on_enrol(void *ctx, struct ls_peer *peer, const Ls__Hello *hello, void **out_ctx,
@@ -126,17 +135,23 @@ static void on_clock(void *ctx, void *peer_ctx, int64_t sent_ns, int64_t peer_re
     rig->clock[3] = received_ns;
 }
 
+void rig_listener_env(struct rig *rig, struct ls_listener_env *out)
+{
+    *out = (struct ls_listener_env){ .enrol = on_enrol,
+                                     .up = on_peer_up,
+                                     .down = on_peer_down,
+                                     .report = on_report,
+                                     .taken = on_taken,
+                                     .clock = on_clock,
+                                     .ctx = rig };
+}
+
 void rig_listen_at(struct rig *rig, const char *url, const char *run_id)
 {
-    struct ls_listener_env env = { .enrol = on_enrol,
-                                   .up = on_peer_up,
-                                   .down = on_peer_down,
-                                   .report = on_report,
-                                   .taken = on_taken,
-                                   .clock = on_clock,
-                                   .ctx = rig };
+    struct ls_listener_env env;
     struct ls_diag diag = { 0 };
 
+    rig_listener_env(rig, &env);
     if (ls_listener_create(rig->loop, url, run_id, &env, &rig->listener, &diag) != LS_OK)
         fail_msg("%s", diag.text);
 }

@@ -37,6 +37,7 @@ struct rig {
 
     unsigned ups, resumes, downs, flushes, refusals;
     uint64_t commands;
+    uint64_t reports_made, commands_made; /* for tests that produce on the way */
     char refused_code[64];
     char refused_text[256];
 };
@@ -46,6 +47,8 @@ void rig_set_pace(void);
 void rig_init(struct rig *rig); /* loop and folder */
 /* Destroys what there is, sees that no socket stayed behind, ends nng's threads. */
 void rig_fini(struct rig *rig);
+void rig_reset(struct rig *rig); /* forgets what was seen; there must be neither end */
+void rig_listener_env(struct rig *rig, struct ls_listener_env *out);
 void rig_listen(struct rig *rig);
 void rig_listen_at(struct rig *rig, const char *url, const char *run_id);
 void rig_dial(struct rig *rig, const char *agent, const char *boot_id);
