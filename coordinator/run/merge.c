@@ -9,7 +9,8 @@
 #include "coordinator/result/requests.h"
 #include "coordinator/run/merge_internal.h"
 
-#define SPAN_MAX_NS    (INT64_C(1) << 61) /* of instants and lengths that are worth a thought */
+/* Instants and lengths beyond it are nonsense; sums and differences of a few below it fit. */
+#define SPAN_MAX_NS    (INT64_C(1) << 60)
 #define INTERVALS_MAX  4000000u
 #define INTERVALS_OVER 4u /* beyond the planned end: the last one, and what rounding makes */
 #define SAMPLES_OVER   64u
@@ -109,7 +110,7 @@ enum ls_err coord_merge_create(const struct coord_merge_options *options,
     enum ls_err rc;
 
     if (!span_ok(options->warmup_ns) || !span_ok(options->measure_ns) ||
-        !span_ok(options->drain_ns) || options->interval_ns <= 0)
+        !span_ok(options->drain_ns) || options->interval_ns <= 0 || !span_ok(options->interval_ns))
         return ls_fail(diag, LS_EINVAL, "a phase or an interval has no sensible length");
     intervals =
         (options->warmup_ns + options->measure_ns + options->drain_ns) / options->interval_ns +

@@ -40,6 +40,8 @@ struct cell { /* one client's one interval */
 struct fleet {
     uint32_t clients;
     bool open;
+    int64_t warmup_ns;
+    int64_t early_ns; /* intervals begin that much before their grid */
     struct cell cells[CLIENTS_MAX][INTERVALS];
     struct coord_merge_clock clocks[CLIENTS_MAX + 1];
     struct ls_hist *all[3]; /* every sample, recorded into one histogram */
@@ -90,7 +92,7 @@ static struct coord_merge *make_merge(const struct fleet *fleet, struct coord_st
     struct coord_merge_options options = {
         .agents = agents,
         .agent_count = fleet->clients + 1,
-        .warmup_ns = WARMUP,
+        .warmup_ns = fleet->warmup_ns,
         .measure_ns = MEASURE,
         .drain_ns = 200 * MS,
         .interval_ns = INTERVAL,
@@ -106,7 +108,7 @@ static struct coord_merge *make_merge(const struct fleet *fleet, struct coord_st
 
 static void fleet_init(struct fleet *fleet, uint32_t clients, uint64_t seed, unsigned samples)
 {
-    *fleet = (struct fleet){ .clients = clients, .open = true };
+    *fleet = (struct fleet){ .clients = clients, .open = true, .warmup_ns = WARMUP };
     ls_rng_init(&fleet->rng, seed, 1);
     for (unsigned s = 0; s < 3; s++)
         assert_int_equal(ls_hist_create(&fleet->all[s]), LS_OK);
@@ -170,7 +172,7 @@ static enum ls_err send_interval(struct fleet *fleet, uint32_t c, unsigned first
         add_cell(&sum, &fleet->cells[c][i]);
     report.index = first;
     report.merged = merged;
-    report.start_ns = START + first * INTERVAL + fleet->clocks[c + 1].offset_ns;
+    report.start_ns = START + first * INTERVAL - fleet->early_ns + fleet->clocks[c + 1].offset_ns;
     report.length_ns = (merged + 1) * INTERVAL;
     report.warmup = &sum.warmup;
     report.measure = &sum.measure;
@@ -416,6 +418,86 @@ static void the_logs_of_the_clients_add_up_to_the_merged_log_bucket_by_bucket(vo
     }
 }
 
+/* One client is done before the other begins: what comes late is written with the start of its own
+ * interval, each interval's lines add up to it, and none begins before the load did. */
+static void late_parts_are_written_where_they_belong(void **state)
+{
+    struct fleet fleet;
+    struct files files;
+    struct coord_books books;
+    struct ls_hist *found[INTERVALS] = { NULL }, *line = NULL;
+    int64_t start_ns, length_ns;
+    char path[400];
+    Ls__Trial *trial;
+    FILE *file;
+
+    (void)state;
+    files_begin(&files);
+    fleet_init(&fleet, 2, 23, 3000);
+    fleet.merge = make_merge(&fleet, files.trial);
+    for (uint32_t c = 0; c < 2; c++) {
+        for (unsigned i = 0; i < INTERVALS; i++)
+            assert_int_equal(send_interval(&fleet, c, i, 0, NULL), LS_OK);
+        assert_int_equal(send_final(&fleet, c, 0, 0), LS_OK);
+    }
+    trial = finish(&fleet, &books);
+    for (size_t i = 0; i < trial->n_intervals; i++) {
+        unsigned index = (unsigned)((trial->intervals[i]->at_ns + WARMUP) / INTERVAL);
+
+        assert_int_equal(trial->intervals[i]->completed,
+                         fleet.cells[0][index].measure.ok + fleet.cells[1][index].measure.ok);
+    }
+    assert_int_equal(coord_store_trial_finish(files.trial, trial, NULL), LS_OK);
+
+    (void)snprintf(path, sizeof(path), "%s/out/trials/001-nginx-hello-r1/merged.hlog",
+                   files.tmp.path);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(ls_hist_create(&line), LS_OK);
+    for (unsigned i = 0; i < INTERVALS; i++)
+        assert_int_equal(ls_hist_create(&found[i]), LS_OK);
+    while (ls_hist_log_read(file, "service_time", line, &start_ns, &length_ns, NULL) == LS_OK) {
+        assert_true(start_ns >= 0 && start_ns % INTERVAL == 0 && start_ns / INTERVAL < INTERVALS);
+        ls_hist_merge(found[start_ns / INTERVAL], line);
+    }
+    for (unsigned i = 0; i < INTERVALS; i++) {
+        ls_hist_merge(fleet.cells[0][i].hists[SERVICES], fleet.cells[1][i].hists[SERVICES]);
+        assert_same_counters(found[i], fleet.cells[0][i].hists[SERVICES]);
+        ls_hist_destroy(found[i]);
+    }
+    ls_hist_destroy(line);
+    (void)fclose(file);
+    coord_message_free(trial);
+    fleet_fini(&fleet);
+    files_end(&files);
+}
+
+/* Clocks agree to their errors only, and readers of the format know no time before its start. */
+static void no_line_begins_before_the_load(void **state)
+{
+    struct fleet fleet;
+    struct files files;
+    struct coord_books books;
+    struct ls_hist *sum = NULL;
+    Ls__Trial *trial;
+
+    (void)state;
+    files_begin(&files);
+    fleet_init(&fleet, 1, 29, 100);
+    fleet.warmup_ns = 0;
+    fleet.early_ns = 700;
+    fleet.merge = make_merge(&fleet, files.trial);
+    assert_int_equal(send_interval(&fleet, 0, 0, 0, NULL), LS_OK);
+    trial = finish(&fleet, &books);
+    assert_int_equal(coord_store_trial_finish(files.trial, trial, NULL), LS_OK);
+    assert_int_equal(ls_hist_create(&sum), LS_OK);
+    add_log(&files, "client-1.hlog", "service_time", sum); /* looks at each start */
+    ls_hist_destroy(sum);
+    coord_message_free(trial);
+    fleet_fini(&fleet);
+    files_end(&files);
+}
+
 /* ---- books and refusals */
 
 static void a_total_that_is_not_the_sum_of_its_intervals_is_noticed(void **state)
@@ -455,6 +537,39 @@ static void books_that_do_not_balance_are_noticed(void **state)
     assert_non_null(strstr(books.unbalanced, "client-1: measure: "));
     assert_string_equal(books.sums, "");
     coord_message_free(trial);
+    fleet_fini(&fleet);
+}
+
+static void an_answer_without_a_latency_is_noticed(void **state)
+{
+    struct fleet fleet;
+    struct coord_books books;
+    Ls__Trial *trial;
+
+    (void)state;
+    fleet_init(&fleet, 1, 7, 100);
+    fleet.cells[0][4].measure.scheduled++;
+    fleet.cells[0][4].measure.sent++;
+    fleet.cells[0][4].measure.ok++;
+    fleet.merge = make_merge(&fleet, NULL);
+    deliver_all(&fleet);
+    trial = finish(&fleet, &books);
+    assert_string_equal(books.unbalanced, "");
+    assert_non_null(strstr(books.sums, "samples for"));
+    coord_message_free(trial);
+    fleet_fini(&fleet);
+}
+
+static void an_interval_that_was_part_of_another_is_refused(void **state)
+{
+    struct fleet fleet;
+
+    (void)state;
+    fleet_init(&fleet, 1, 7, 100);
+    fleet.merge = make_merge(&fleet, NULL);
+    assert_int_equal(send_interval(&fleet, 0, 0, 2, NULL), LS_OK);
+    assert_int_equal(send_interval(&fleet, 0, 2, 0, NULL), LS_EPROTO);
+    assert_int_equal(send_interval(&fleet, 0, 3, 0, NULL), LS_OK);
     fleet_fini(&fleet);
 }
 
@@ -758,6 +873,10 @@ int main(void)
         cmocka_unit_test(the_merged_histogram_is_that_of_the_union_however_the_samples_are_split),
         cmocka_unit_test(the_time_series_holds_every_measured_completion_once),
         cmocka_unit_test(the_logs_of_the_clients_add_up_to_the_merged_log_bucket_by_bucket),
+        cmocka_unit_test(late_parts_are_written_where_they_belong),
+        cmocka_unit_test(no_line_begins_before_the_load),
+        cmocka_unit_test(an_answer_without_a_latency_is_noticed),
+        cmocka_unit_test(an_interval_that_was_part_of_another_is_refused),
         cmocka_unit_test(a_total_that_is_not_the_sum_of_its_intervals_is_noticed),
         cmocka_unit_test(books_that_do_not_balance_are_noticed),
         cmocka_unit_test(a_missing_interval_shows_in_the_sums),

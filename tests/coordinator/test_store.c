@@ -489,6 +489,29 @@ static void resuming_removes_trials_that_the_result_does_not_know_and_nothing_el
     assert_true(exists(rig, "trials/002-node-hello-r1/trial.json"));
 }
 
+/* As after a crash between the trial's rename and the result that names it. */
+static void a_trial_that_is_run_again_replaces_its_folder(void **state)
+{
+    struct rig *rig = *state;
+    struct coord_store *store = NULL;
+    struct problems problems;
+    char *text;
+
+    assert_int_equal(coord_store_create(rig->dir, &store, NULL), LS_OK);
+    assert_int_equal(write_trial(store, rig->result->trials[0], NULL), LS_OK);
+    rig->result->trials[0]->bytes_in = 4711;
+    assert_int_equal(write_trial(store, rig->result->trials[0], NULL), LS_OK);
+    rig->result->n_trials = 1;
+    assert_int_equal(coord_store_result(store, rig->result, NULL), LS_OK);
+    rig->result->n_trials = 2;
+    coord_store_close(store);
+    (void)verify(rig, &problems);
+    assert_string_equal(problems.text, "");
+    text = content(rig, "trials/001-nginx-hello-r1/trial.json");
+    assert_non_null(strstr(text, "4711"));
+    free(text);
+}
+
 static void resuming_does_not_bless_a_file_that_was_changed(void **state)
 {
     struct rig *rig = *state;
@@ -647,6 +670,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             resuming_removes_trials_that_the_result_does_not_know_and_nothing_else, setup,
             teardown),
+        cmocka_unit_test_setup_teardown(a_trial_that_is_run_again_replaces_its_folder, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(resuming_does_not_bless_a_file_that_was_changed, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(what_is_not_a_result_is_said_to_be_none, setup, teardown),

@@ -254,6 +254,9 @@ static void little_s_law_says_nothing_of_a_few_requests_or_of_slow_ones(void **s
     rig_init(&rig, &slow);
     rig.trial->in_flight_mean = 64 * 0.93;
     assert_no_reason(&rig);
+    rig_init(&rig, &slow);
+    rig.trial->in_flight_mean = 64 * 0.905;
+    assert_one_reason(&rig, "littles_law", INVALID, "(10 % off)");
 }
 
 static void clipped_latencies_are_suspect(void **state)
