@@ -76,15 +76,14 @@ void coord_part_load(const Ls__Result *result, const char *workload, struct coor
     if (trial == NULL)
         return;
     if (trial->window == NULL) {
-        say(to, COORD_STYLE_NONE, "%.200s load, not measured",
-            trial->load[0] != '\0' ? trial->load : "unknown");
+        say(to, COORD_STYLE_NONE, "%.200s, not measured",
+            trial->load[0] != '\0' ? trial->load : "unknown load");
         return;
     }
     connections = trial->connections != NULL ? trial->connections->asked : 0;
     say_length(trial->window->duration_ns, window, sizeof(window));
-    say(to, COORD_STYLE_NONE,
-        "%.200s load, %" PRIu64 " connection%s, %zu client%s, measured for %s",
-        trial->load[0] != '\0' ? trial->load : "unknown", connections, plural(connections),
+    say(to, COORD_STYLE_NONE, "%.200s, %" PRIu64 " connection%s, %zu client%s, measured for %s",
+        trial->load[0] != '\0' ? trial->load : "unknown load", connections, plural(connections),
         trial->n_clients, plural(trial->n_clients), window);
     if (coord_trial_is_open(trial))
         say(to, COORD_STYLE_NONE,
