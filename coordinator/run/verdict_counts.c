@@ -69,10 +69,10 @@ void coord_check_answers(struct judge *j)
         coord_verdict_add(j->trial, "no_requests", INVALID,
                           "no request was answered as expected (%" PRIu64 " sent)",
                           requests != NULL ? requests->sent : 0);
-    if (coord_requests_errors(requests) > 0)
+    if (requests != NULL && coord_requests_errors(requests) > 0)
         coord_verdict_add(j->trial, "wrong_responses", INVALID, "of %" PRIu64 " requests: %s",
                           requests->sent, coord_requests_describe(requests, kinds, sizeof(kinds)));
-    if (coord_requests_errors(warmup) > 0)
+    if (warmup != NULL && coord_requests_errors(warmup) > 0)
         coord_verdict_add(j->trial, "warmup_errors", SUSPECT,
                           "of %" PRIu64 " requests in the warm-up: %s", warmup->sent,
                           coord_requests_describe(warmup, kinds, sizeof(kinds)));
