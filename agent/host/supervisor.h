@@ -57,6 +57,7 @@ struct host_supervisor_event {
     int status; /* as waitpid() gives it */
     enum host_supervisor_step step;
     int error;             /* errno value */
+    bool asked;            /* EXITED: it had been told to stop */
     bool others;           /* EXITED: something that it started still lives */
     uint32_t left_over;    /* processes that had to be killed, beside the program itself */
     struct ls_cpuset cpus; /* affinity as read back from the started program */

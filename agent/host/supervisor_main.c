@@ -189,9 +189,11 @@ static void start(struct supervisor *s, const struct job *job)
 
 static void report_exit(struct supervisor *s, int status, bool others)
 {
-    struct host_supervisor_event event = {
-        .kind = HOST_SUPERVISOR_EXITED, .pid = s->main, .status = status, .others = others
-    };
+    struct host_supervisor_event event = { .kind = HOST_SUPERVISOR_EXITED,
+                                           .pid = s->main,
+                                           .status = status,
+                                           .asked = s->mode == STOPPING || s->mode == KILLING,
+                                           .others = others };
 
     s->main = 0;
     report(s, &event);
@@ -508,6 +510,7 @@ int host_supervisor_serve(int control_fd)
                                 { .fd = s.child_signals, .events = POLLIN } };
 
         (void)poll(fds, LS_ARRAY_LEN(fds), wait_ms(&s, ls_clock_mono_ns()));
+        (void)reap(&s); /* who has ended before an order came has not ended because of it */
         if (s.control >= 0 && fds[0].revents != 0 && !take_order(&s)) {
             (void)close(s.control);
             s.control = -1;

@@ -78,6 +78,7 @@ static void take_news(struct host_target *t, const struct host_supervisor_event 
         break;
     case HOST_SUPERVISOR_EXITED:
         t->exited = true;
+        t->exited_unasked = !event->asked;
         t->went_away = event->status == 0 && event->others;
         if (WIFSIGNALED(event->status))
             (void)snprintf(t->exit, sizeof(t->exit), "signal %s",
@@ -106,7 +107,8 @@ static void bury_supervisor(struct host_target *t)
     host_supervisor_destroy(t->supervisor);
     t->supervisor = NULL;
     if (t->started && !t->exited)
-        (void)snprintf(t->exit, sizeof(t->exit), "unknown");
+        (void)snprintf(t->exit, sizeof(t->exit), "%s",
+                       t->lost ? "unknown: its supervisor was killed" : "unknown");
 }
 
 void host_target_wait(struct host_target *t, int64_t until_ns)
@@ -149,8 +151,8 @@ enum ls_err host_target_explain_end(struct host_target *t, const char *when)
         t->code = "supervisor_lost";
         return ls_fail(
             &t->diag, LS_ECLOSED,
-            "the target's supervisor process was killed %s, by somebody else or for want "
-            "of memory; its processes have been ended",
+            "the target's supervisor process was killed %s, by somebody else or for want of "
+            "memory; the target's processes have been ended",
             when);
     }
     t->code = "exited";
@@ -171,7 +173,7 @@ static void watch(struct host_target *t, bool up)
 
     while (!host_target_stop_asked(t)) {
         if (!told && (t->exited || t->lost)) {
-            (void)host_target_explain_end(t, "by itself");
+            (void)host_target_explain_end(t, t->lost ? "while it ran" : "by itself");
             emit_end(t, HOST_TARGET_EXITED);
             t->code = NULL;
             told = true;
@@ -235,13 +237,14 @@ static void await_port(struct host_target *t)
 static void wind_down(struct host_target *t)
 {
     struct host_target_event event = { .kind = HOST_TARGET_STOPPED,
-                                       .readiness_requests = t->readiness_requests,
-                                       .stopped_by_us = t->started && !t->exited && !t->lost };
+                                       .readiness_requests = t->readiness_requests };
     struct host_logpump_totals totals = { 0 };
+    bool was_lost = t->lost;
 
     (void)eventfd_read(t->wake_fd, &(eventfd_t){ 0 }); /* a kill writes again */
     t->code = NULL;
     end_processes(t);
+    event.stopped_by_us = t->started && !t->exited_unasked && !was_lost;
     event.left_over = t->clean ? t->news.left_over : 0;
     if (t->supervisor != NULL && !t->stuck)
         bury_supervisor(t);

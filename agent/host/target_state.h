@@ -51,6 +51,7 @@ struct host_target {
     bool started;
     bool start_failed;
     bool exited;
+    bool exited_unasked;
     bool went_away; /* exited with status 0, and something that it started lives */
     bool clean;
     bool stuck;

@@ -186,7 +186,7 @@ static void nothing_survives_a_supervisor_that_was_killed(void **state)
         (void)close(a.in);
         a.in = -1;
         read_line(&a, line, sizeof(line));
-        assert_string_equal(line, "unknown");
+        assert_string_equal(line, "unknown: its supervisor was killed");
         assert_int_equal(waitpid(a.pid, &status, 0), a.pid);
         assert_int_equal(status, 0);
         end_agent(&a);

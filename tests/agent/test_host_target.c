@@ -2,10 +2,12 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -445,6 +447,32 @@ static void a_target_that_dies_is_reported_at_once(void **state)
     host_fixture_fini(&f);
 }
 
+/* Whoever learns of the death by another way, a client by its connection say, may be quicker to ask
+ * for the stop than the supervisor is to report. */
+static void who_has_died_before_the_stop_was_not_stopped_by_us(void **state)
+{
+    struct host_fixture f;
+    struct host_target_event event;
+
+    (void)state;
+    host_fixture_init(&f, "crash", "{port}", "50");
+    host_fixture_up(&f, &event);
+    assert_true(host_fixture_await_alive(f.mark, 0));
+    host_target_stop(f.target);
+    do {
+        struct pollfd wait = { .fd = f.wake_fd, .events = POLLIN };
+        eventfd_t times;
+
+        if (host_target_poll(f.target, &event))
+            continue;
+        assert_int_equal(poll(&wait, 1, (int)(FIXTURE_PATIENCE_NS / LS_NS_PER_MS)), 1);
+        assert_int_equal(eventfd_read(f.wake_fd, &times), 0);
+    } while (event.kind != HOST_TARGET_STOPPED);
+    assert_false(event.stopped_by_us);
+    assert_string_equal(event.exit, "signal USR1");
+    host_fixture_fini(&f);
+}
+
 static void a_stop_while_starting_leads_to_stopped_alone(void **state)
 {
     struct host_fixture f;
@@ -685,6 +713,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(whatever_a_target_starts_goes_with_it),
         cmocka_unit_test(a_target_that_dies_is_reported_at_once),
         cmocka_unit_test(each_process_gets_the_stop_signal_once),
+        cmocka_unit_test(who_has_died_before_the_stop_was_not_stopped_by_us),
         cmocka_unit_test(a_stop_while_starting_leads_to_stopped_alone),
         cmocka_unit_test(destroying_a_target_kills_it),
         cmocka_unit_test(a_talkative_target_is_read_and_its_log_is_bounded),
