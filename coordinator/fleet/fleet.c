@@ -14,6 +14,8 @@
 #include "common/pb.h"
 #include "common/transport.h"
 
+#define BURY_TIMEOUT_NS (5 * LS_NS_PER_S)
+
 struct slot {
     struct coord_agent agent;
     ev_io ended; /* on the local process's pidfd */
@@ -26,6 +28,7 @@ struct coord_fleet {
     struct ls_listener *listener; /* owned */
     struct slot *slots;           /* owned */
     uint32_t count;
+    struct ls_cpuset allowed; /* of this process at the beginning; agents begin with it */
     char program[4200];
     char folder[256]; /* private; "" if there is none */
     char url[300];
@@ -47,6 +50,7 @@ static void lose(struct coord_fleet *fleet, struct coord_agent *agent, const cha
     agent->lost = true;
     agent->enrolled = false;
     agent->up = false;
+    coord_local_signal(&agent->local, SIGKILL); /* one that hangs would be in the next one's way */
     fleet->env.lost(fleet->env.ctx, agent);
 }
 
@@ -158,6 +162,23 @@ static void on_ended(struct ev_loop *loop, ev_io *w, int events)
          tail[0] != '\0' ? ": " : "", tail);
 }
 
+/* Waits for the end of a process that was killed. */
+static enum ls_err bury(struct slot *slot, struct ls_diag *diag)
+{
+    struct coord_local *local = &slot->agent.local;
+    int64_t limit_ns = ls_clock_mono_ns() + BURY_TIMEOUT_NS;
+    char how[64];
+
+    ev_io_stop(slot->fleet->loop, &slot->ended);
+    while (local->pid != 0 && !coord_local_reap(local, how, sizeof(how))) {
+        if (ls_clock_mono_ns() >= limit_ns)
+            return ls_fail(diag, LS_EIO, "agent %s was killed and does not end (process %d)",
+                           slot->agent.name, (int)local->pid);
+        ls_clock_sleep_until(ls_clock_mono_ns() + LS_NS_PER_MS);
+    }
+    return LS_OK;
+}
+
 enum ls_err coord_fleet_start(struct coord_fleet *fleet, struct ls_diag *diag)
 {
     for (uint32_t i = 0; i < fleet->count; i++) {
@@ -165,10 +186,13 @@ enum ls_err coord_fleet_start(struct coord_fleet *fleet, struct ls_diag *diag)
         struct coord_agent *agent = &slot->agent;
         enum ls_err rc;
 
-        if (agent->local.pid != 0)
+        if (agent->local.pid != 0 && !agent->lost)
             continue;
-        rc = coord_local_start(fleet->program, fleet->folder, fleet->url, agent->name, agent->role,
-                               &agent->local, diag);
+        rc = bury(slot, diag);
+        if (rc != LS_OK)
+            return rc;
+        rc = coord_local_start(&fleet->allowed, fleet->program, fleet->folder, fleet->url,
+                               agent->name, agent->role, &agent->local, diag);
         if (rc != LS_OK)
             return rc;
         agent->lost = false;
@@ -221,6 +245,9 @@ enum ls_err coord_fleet_create(void *ev_loop, const char *run_id, uint32_t serve
         goto out;
     }
     name_agents(fleet, servers);
+    rc = ls_cpuset_get_affinity(0, &fleet->allowed, diag);
+    if (rc != LS_OK)
+        goto out;
     rc = coord_local_find_agent(fleet->program, sizeof(fleet->program), diag);
     if (rc != LS_OK)
         goto out;
@@ -312,6 +339,11 @@ void coord_fleet_sweep(struct coord_fleet *fleet, int64_t now_ns)
             lose(fleet, a, "agent %s has been without a connection for %" PRId64 " s", a->name,
                  (now_ns - a->down_since_ns) / LS_NS_PER_S);
     }
+}
+
+void coord_fleet_give_up(struct coord_fleet *fleet, uint32_t agent, const char *why)
+{
+    lose(fleet, &fleet->slots[agent].agent, "agent %s %s", fleet->slots[agent].agent.name, why);
 }
 
 void coord_fleet_bye(struct coord_fleet *fleet, const char *why)

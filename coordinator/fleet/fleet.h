@@ -72,6 +72,9 @@ void coord_fleet_probe_clock(struct coord_fleet *fleet, uint32_t agent);
 /* Once a second or so: agents that have been away for too long are lost. */
 void coord_fleet_sweep(struct coord_fleet *fleet, int64_t now_ns);
 
+/* An agent that does not do what it has to is lost, by this side's decision. */
+void coord_fleet_give_up(struct coord_fleet *fleet, uint32_t agent, const char *why);
+
 /* Says BYE to all; true once all local agents have ended. */
 void coord_fleet_bye(struct coord_fleet *fleet, const char *why);
 bool coord_fleet_gone(const struct coord_fleet *fleet);

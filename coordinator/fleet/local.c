@@ -49,8 +49,24 @@ enum ls_err coord_local_find_agent(char *out, size_t out_bytes, struct ls_diag *
                    self);
 }
 
-static enum ls_err spawn(const char *program, char *const *argv, struct coord_local *out,
-                         struct ls_diag *diag)
+/* With the CPUs that this process was given, and not those that it keeps to by itself. */
+static int spawn_on(const struct ls_cpuset *cpus, const char *program, char *const *argv,
+                    const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+                    pid_t *out_pid)
+{
+    struct ls_cpuset own;
+    bool moved = ls_cpuset_get_affinity(0, &own, NULL) == LS_OK && !ls_cpuset_equal(&own, cpus) &&
+                 ls_cpuset_set_affinity(0, cpus, NULL) == LS_OK;
+    int error = posix_spawn(out_pid, program, actions, attributes, argv, environ);
+
+    if (moved && ls_cpuset_set_affinity(0, &own, NULL) != LS_OK) {
+        /* It stays where it may be; that it would rather be elsewhere was a courtesy. */
+    }
+    return error;
+}
+
+static enum ls_err spawn(const struct ls_cpuset *cpus, const char *program, char *const *argv,
+                         struct coord_local *out, struct ls_diag *diag)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -71,7 +87,7 @@ static enum ls_err spawn(const char *program, char *const *argv, struct coord_lo
     /* A session of its own: Ctrl-C goes to the coordinator alone, which ends the run in order. */
     (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
                                                     POSIX_SPAWN_SETSIGDEF);
-    error = posix_spawn(&out->pid, program, &actions, &attributes, argv, environ);
+    error = spawn_on(cpus, program, argv, &actions, &attributes, &out->pid);
     (void)posix_spawn_file_actions_destroy(&actions);
     (void)posix_spawnattr_destroy(&attributes);
     if (error != 0)
@@ -85,9 +101,9 @@ static enum ls_err spawn(const char *program, char *const *argv, struct coord_lo
     return ls_fail(diag, LS_EIO, "pidfd_open: %s", strerror(error));
 }
 
-enum ls_err coord_local_start(const char *program, const char *folder, const char *url,
-                              const char *name, Ls__Role role, struct coord_local *out,
-                              struct ls_diag *diag)
+enum ls_err coord_local_start(const struct ls_cpuset *cpus, const char *program, const char *folder,
+                              const char *url, const char *name, Ls__Role role,
+                              struct coord_local *out, struct ls_diag *diag)
 {
     char work[320];
     struct coord_local local = { .pidfd = -1 };
@@ -114,7 +130,7 @@ enum ls_err coord_local_start(const char *program, const char *folder, const cha
     if (snprintf(work, sizeof(work), "%s/%s", folder, name) >= (int)sizeof(work) ||
         snprintf(local.log, sizeof(local.log), "%s/%s.log", folder, name) >= (int)sizeof(local.log))
         return ls_fail(diag, LS_ERANGE, "the private folder's path is too long: %s", folder);
-    rc = spawn(program, args.out, &local, diag);
+    rc = spawn(cpus, program, args.out, &local, diag);
     if (rc == LS_OK)
         *out = local;
     return rc;
@@ -148,16 +164,25 @@ void coord_local_signal(const struct coord_local *local, int signal)
 void coord_local_log_tail(const struct coord_local *local, char *out, size_t out_bytes)
 {
     FILE *file = fopen(local->log, "re");
+    char tail[256];
+    char *line = tail;
+    char *rest = NULL;
+    bool cut;
+    size_t used = 0;
     size_t n;
 
     out[0] = '\0';
     if (file == NULL)
         return;
-    if (fseek(file, -(long)(out_bytes - 1), SEEK_END) != 0)
+    if (fseek(file, -(long)(sizeof(tail) - 1), SEEK_END) != 0)
         rewind(file);
-    n = fread(out, 1, out_bytes - 1, file);
+    cut = ftell(file) > 0; /* it begins in the middle of a line */
+    n = fread(tail, 1, sizeof(tail) - 1, file);
     (void)fclose(file);
-    while (n > 0 && out[n - 1] == '\n')
-        n--;
-    out[n] = '\0';
+    tail[n] = '\0';
+    if (cut && strchr(tail, '\n') != NULL)
+        line = strchr(tail, '\n') + 1;
+    for (line = strtok_r(line, "\n", &rest); line != NULL && used + 1 < out_bytes;
+         line = strtok_r(NULL, "\n", &rest))
+        used += (size_t)snprintf(out + used, out_bytes - used, "%s%s", used > 0 ? " | " : "", line);
 }

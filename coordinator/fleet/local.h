@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/cpuset.h"
 #include "common/err.h"
 #include "proto/wire.pb-c.h"
 
@@ -22,10 +23,11 @@ struct coord_local {
 /* The agent's program: $LOCKSTEP_AGENT, beside this program, or beside it in the build tree. */
 enum ls_err coord_local_find_agent(char *out, size_t out_bytes, struct ls_diag *diag) LS_NODISCARD;
 
-/* folder is private and holds the socket of url; the agent's own folder and log go there. */
-enum ls_err coord_local_start(const char *program, const char *folder, const char *url,
-                              const char *name, Ls__Role role, struct coord_local *out,
-                              struct ls_diag *diag) LS_NODISCARD;
+/* It may use cpus, whatever this process restricts itself to. folder is private and holds the
+ * socket of url; the agent's own folder and log go there. */
+enum ls_err coord_local_start(const struct ls_cpuset *cpus, const char *program, const char *folder,
+                              const char *url, const char *name, Ls__Role role,
+                              struct coord_local *out, struct ls_diag *diag) LS_NODISCARD;
 
 /* True once it has ended; out says how ("exit 3", "signal KILL"), >= 64 bytes. */
 bool coord_local_reap(struct coord_local *local, char *out, size_t out_bytes);

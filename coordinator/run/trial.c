@@ -600,6 +600,11 @@ const struct coord_machine_failure *coord_machine_failure(const struct coord_mac
     return m->failed ? &m->failure : NULL;
 }
 
+bool coord_machine_is_stuck(const struct coord_machine *m, uint32_t agent)
+{
+    return m->stage == COORD_STAGE_DONE && !m->members[agent].lost && !idle(&m->members[agent]);
+}
+
 bool coord_machine_is_lost(const struct coord_machine *m, uint32_t agent)
 {
     return m->members[agent].lost;

@@ -95,6 +95,8 @@ struct coord_machine_failure {
 };
 /* NULL: nothing did. */
 const struct coord_machine_failure *coord_machine_failure(const struct coord_machine *machine);
+/* DONE, but this agent has not come back to idle and is not lost: it hangs. */
+bool coord_machine_is_stuck(const struct coord_machine *machine, uint32_t agent);
 /* Agents that were lost, whether or not it went on without them. */
 bool coord_machine_is_lost(const struct coord_machine *machine, uint32_t agent);
 
