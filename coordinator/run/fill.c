@@ -68,6 +68,13 @@ static const char *status_name(int exit_status)
     }
 }
 
+void coord_fill_unfinished(Ls__Result *result)
+{
+    result->exit_status = COORD_EXIT_INCOMPLETE;
+    try_text(&result->status, status_name(COORD_EXIT_INCOMPLETE));
+    try_text(&result->error, "the run has not come to its end");
+}
+
 void coord_fill_end(Ls__Result *result, int exit_status, const char *error)
 {
     result->exit_status = (uint32_t)exit_status;

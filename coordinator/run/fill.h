@@ -14,6 +14,8 @@ enum ls_err coord_fill_begin(Ls__Result *result, const struct coord_run_options 
                              const char *run_id) LS_NODISCARD;
 /* Hosts with their clocks as they are now. Out of memory: fewer of them. */
 void coord_fill_hosts(Ls__Result *result, struct coord_fleet *fleet);
+/* What is on the disk while the run goes on, for the case that it is killed. */
+void coord_fill_unfinished(Ls__Result *result);
 /* Status by the exit status, the error and the time. */
 void coord_fill_end(Ls__Result *result, int exit_status, const char *error);
 

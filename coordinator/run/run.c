@@ -37,11 +37,14 @@ struct run {
     struct coord_fleet *fleet;       /* owned */
     struct coord_store *store;       /* owned; NULL: nothing is written */
     struct coord_progress *progress; /* owned */
+    struct ls_cpuset allowed;        /* what this process may use */
     struct coord_cpus cpus;
     struct coord_ship *ship; /* owned; the targets' files */
     Ls__Result *result;      /* owned until handed out */
     char run_id[40];
     bool interrupted;
+    bool leaving;  /* interrupted again: nothing is waited for any more */
+    bool unusable; /* plan, command line and this machine do not fit */
     bool incomplete;
     bool invalid;
     uint32_t restarts;
@@ -50,6 +53,8 @@ struct run {
     struct coord_machine *machine;
     struct coord_merge *merge;
     struct coord_store_trial *files;
+    char trouble_code[40]; /* what the target left behind; "" if nothing */
+    char trouble[256];
     struct ls_diag store_error; /* a report could not be stored */
     bool store_failed;
     int64_t started_wall_ns;
@@ -64,10 +69,8 @@ static void on_signal(struct ev_loop *loop, ev_signal *w, int events)
     (void)loop;
     (void)events;
     if (r->interrupted) { /* the second one: leave at once, and take the agents along */
-        if (r->fleet != NULL)
-            coord_fleet_kill(r->fleet, SIGKILL);
-        coord_progress_destroy(r->progress);
-        _exit(COORD_EXIT_INTERRUPTED);
+        r->leaving = true;
+        return;
     }
     r->interrupted = true;
     coord_progress_say(r->progress,
@@ -133,6 +136,12 @@ static enum ls_err on_report(void *ctx, struct coord_agent *agent, const Ls__Env
             (struct ls_bytes){ report->target_log->data.data, report->target_log->data.len },
             &r->store_error) != LS_OK)
         storing_failed(r, now_ns);
+    if (report->body_case == LS__ENVELOPE__BODY_SERVER && report->server->failure != NULL &&
+        report->server->trial == r->trial->index) {
+        (void)snprintf(r->trouble_code, sizeof(r->trouble_code), "%s",
+                       report->server->failure->code);
+        (void)snprintf(r->trouble, sizeof(r->trouble), "%s", report->server->failure->text);
+    }
     rc = coord_merge_report(r->merge, agent->index, &clock, report, &diag);
     if (rc == LS_EIO) {
         r->store_error = diag;
@@ -253,17 +262,17 @@ static void say_bye(struct run *r)
 {
     int64_t limit_ns = ls_clock_mono_ns() + BYE_TIMEOUT_NS;
 
-    if (r->fleet == NULL)
+    if (r->fleet == NULL || r->leaving)
         return;
     coord_fleet_bye(r->fleet, "the run is over");
-    while (!coord_fleet_gone(r->fleet) && ls_clock_mono_ns() < limit_ns)
+    while (!coord_fleet_gone(r->fleet) && ls_clock_mono_ns() < limit_ns && !r->leaving)
         pump(r, limit_ns);
 }
 
 /* The coordinator keeps off the CPUs of the server under test, where there are others. */
-static void keep_off(const struct run *r, const struct ls_cpuset *allowed)
+static void keep_off(const struct run *r)
 {
-    struct ls_cpuset rest = *allowed;
+    struct ls_cpuset rest = r->allowed;
     struct ls_diag diag;
 
     if (r->cpus.servers == 0)
@@ -274,26 +283,29 @@ static void keep_off(const struct run *r, const struct ls_cpuset *allowed)
         ls_log(LS_LOG_WARN, "run.not_pinned", "%s", diag.text);
 }
 
-static enum ls_err make_fleet(struct run *r, struct ls_diag *diag)
+static enum ls_err divide_cpus(struct run *r, struct ls_diag *diag)
 {
     const Ls__Fleet *wish = r->options->plan->fleet;
-    const struct coord_fleet_env env = {
-        .report = on_report, .clock = on_clock, .lost = on_lost, .changed = on_changed, .ctx = r
-    };
-    struct ls_cpuset allowed;
     uint32_t servers = 0;
-    enum ls_err rc;
+    enum ls_err rc = ls_cpuset_get_affinity(0, &r->allowed, diag);
 
     for (size_t i = 0; i < r->options->plan->n_targets; i++) {
         if (!r->options->plan->targets[i]->external)
             servers = wish->servers;
     }
-    rc = ls_cpuset_get_affinity(0, &allowed, diag);
-    if (rc == LS_OK)
-        rc = coord_cpus_assign(wish->cpus, &allowed, servers, wish->clients, &r->cpus, diag);
-    if (rc != LS_OK)
-        return rc;
-    rc = coord_fleet_create(r->loop, r->run_id, servers, wish->clients, &env, &r->fleet, diag);
+    return rc == LS_OK
+               ? coord_cpus_assign(wish->cpus, &r->allowed, servers, wish->clients, &r->cpus, diag)
+               : rc;
+}
+
+static enum ls_err make_fleet(struct run *r, struct ls_diag *diag)
+{
+    const struct coord_fleet_env env = {
+        .report = on_report, .clock = on_clock, .lost = on_lost, .changed = on_changed, .ctx = r
+    };
+    enum ls_err rc = coord_fleet_create(r->loop, r->run_id, r->cpus.servers, r->cpus.clients, &env,
+                                        &r->fleet, diag);
+
     if (rc != LS_OK)
         return rc;
     for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++) {
@@ -302,7 +314,7 @@ static enum ls_err make_fleet(struct run *r, struct ls_diag *diag)
         a->cpus = r->cpus.agents[i];
         a->cpus_shared = coord_cpus_is_shared(&r->cpus, i);
     }
-    keep_off(r, &allowed);
+    keep_off(r);
     return gather(r, diag);
 }
 
@@ -463,6 +475,11 @@ static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_d
         &env, &r->machine, diag);
 }
 
+static bool has_died(const Ls__Server *server)
+{
+    return server != NULL && server->exit[0] != '\0' && !server->stopped_by_us;
+}
+
 static void judge(struct run *r, Ls__Trial *trial, const struct coord_books *books)
 {
     const struct coord_machine_failure *failure = coord_machine_failure(r->machine);
@@ -473,8 +490,16 @@ static void judge(struct run *r, Ls__Trial *trial, const struct coord_books *boo
         coord_verdict_add(trial, failure->code, LS__VERDICT__VERDICT_INVALID, "%s%s%s",
                           failure->text, failure->log_tail[0] != '\0' ? "; its last words: " : "",
                           failure->log_tail);
-    if (failure != NULL && (failure->before_load || failure->agent_lost || r->interrupted))
-        return; /* nothing was measured that could be judged */
+    if (r->trouble_code[0] != '\0')
+        coord_verdict_add(trial, r->trouble_code, LS__VERDICT__VERDICT_SUSPECT, "%s", r->trouble);
+    if (failure != NULL && (failure->before_load || failure->agent_lost || r->interrupted)) {
+        /* Nothing was measured that could be judged; but why did a preflight fail? */
+        if (failure->agent != 0 && has_died(trial->server))
+            coord_verdict_add(trial, "target_died", LS__VERDICT__VERDICT_INVALID,
+                              "the target ended by itself (%.60s): see target.log",
+                              trial->server->exit);
+        return;
+    }
     for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++) {
         if (coord_machine_is_lost(r->machine, i))
             coord_verdict_add(trial, "agent_lost", LS__VERDICT__VERDICT_INVALID, "%s",
@@ -553,6 +578,15 @@ static enum ls_err save(struct run *r, struct ls_diag *diag)
     return rc == LS_OK ? coord_store_result(r->store, r->result, diag) : rc;
 }
 
+/* The next trial needs agents that listen. */
+static void give_up_stuck(struct run *r)
+{
+    for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++) {
+        if (coord_machine_is_stuck(r->machine, i))
+            coord_fleet_give_up(r->fleet, i, "did not end its part of the trial in time");
+    }
+}
+
 static enum ls_err run_trial(struct run *r, const struct coord_trial *trial, struct ls_diag *diag)
 {
     struct places places = { 0 };
@@ -560,6 +594,7 @@ static enum ls_err run_trial(struct run *r, const struct coord_trial *trial, str
 
     r->trial = trial;
     r->store_failed = false;
+    r->trouble_code[0] = '\0';
     r->started_wall_ns = ls_clock_wall_ns();
     coord_progress_trial(r->progress, trial->index, (uint32_t)r->options->trials->count,
                          trial->target->name, trial->workload->name, trial->repetition);
@@ -570,9 +605,10 @@ static enum ls_err run_trial(struct run *r, const struct coord_trial *trial, str
         (void)ls_fail(diag, rc, "out of memory for the trial");
     if (rc == LS_OK) {
         coord_machine_start(r->machine, ls_clock_mono_ns());
-        while (coord_machine_stage(r->machine) != COORD_STAGE_DONE)
+        while (coord_machine_stage(r->machine) != COORD_STAGE_DONE && !r->leaving)
             pump(r, INT64_MAX);
         rc = close_trial(r, diag);
+        give_up_stuck(r);
     }
     coord_store_trial_discard(r->files);
     r->files = NULL;
@@ -597,8 +633,10 @@ static enum ls_err mend_fleet(struct run *r, struct ls_diag *diag)
 static enum ls_err run_all(struct run *r, struct ls_diag *diag)
 {
     const struct coord_trials *trials = r->options->trials;
-    enum ls_err rc = LS_OK;
+    enum ls_err rc;
 
+    coord_fill_unfinished(r->result);
+    rc = save(r, diag);
     for (size_t i = 0; i < trials->count && rc == LS_OK && !r->interrupted; i++) {
         rc = mend_fleet(r, diag);
         if (rc == LS_OK && r->ship != NULL)
@@ -608,6 +646,34 @@ static enum ls_err run_all(struct run *r, struct ls_diag *diag)
         if (rc == LS_OK && !r->interrupted)
             rc = save(r, diag);
     }
+    return rc;
+}
+
+static enum ls_err open_store(struct run *r, struct ls_diag *diag)
+{
+    const char *dir = r->options->out_dir;
+    char name[256];
+    enum ls_err rc;
+
+    if (dir != NULL && *dir == '\0')
+        return LS_OK;
+    if (dir == NULL)
+        dir =
+            coord_store_default_dir(r->options->plan->name, ls_clock_wall_ns(), name, sizeof(name));
+    rc = coord_store_create(dir, &r->store, diag);
+    return rc == LS_OK ? coord_store_plan(r->store, r->options->plan_text, diag) : rc;
+}
+
+/* All that can be wrong before anything is started: nothing was run then. */
+static enum ls_err look_around(struct run *r, struct ls_diag *diag)
+{
+    enum ls_err rc = coord_ship_create(r->options->plan, r->options->base_dir, &r->ship, diag);
+
+    if (rc == LS_OK)
+        rc = divide_cpus(r, diag);
+    if (rc == LS_OK)
+        rc = open_store(r, diag);
+    r->unusable = rc != LS_OK;
     return rc;
 }
 
@@ -637,21 +703,6 @@ static enum ls_err set_up(struct run *r, struct ls_diag *diag)
     return LS_OK;
 }
 
-static enum ls_err open_store(struct run *r, struct ls_diag *diag)
-{
-    const char *dir = r->options->out_dir;
-    char name[256];
-    enum ls_err rc;
-
-    if (dir != NULL && *dir == '\0')
-        return LS_OK;
-    if (dir == NULL)
-        dir =
-            coord_store_default_dir(r->options->plan->name, ls_clock_wall_ns(), name, sizeof(name));
-    rc = coord_store_create(dir, &r->store, diag);
-    return rc == LS_OK ? coord_store_plan(r->store, r->options->plan_text, diag) : rc;
-}
-
 static void tear_down(struct run *r)
 {
     say_bye(r);
@@ -661,8 +712,14 @@ static void tear_down(struct run *r)
     coord_cpus_fini(&r->cpus);
     coord_progress_destroy(r->progress);
     r->progress = NULL;
-    if (r->loop != NULL)
-        ev_loop_destroy(r->loop);
+    if (r->loop == NULL)
+        return;
+    ev_signal_stop(r->loop, &r->on_int);
+    ev_signal_stop(r->loop, &r->on_term);
+    ev_loop_destroy(r->loop);
+    /* What follows is the printing of the result: one document, whole. */
+    (void)signal(SIGINT, SIG_IGN);
+    (void)signal(SIGTERM, SIG_IGN);
 }
 
 static int exit_status(const struct run *r, enum ls_err rc)
@@ -671,11 +728,30 @@ static int exit_status(const struct run *r, enum ls_err rc)
         return COORD_EXIT_INTERRUPTED;
     if (rc == LS_ENOMEM)
         return COORD_EXIT_FAULT;
-    if (rc == LS_EINVAL || rc == LS_ERANGE)
-        return COORD_EXIT_USAGE; /* the plan and this machine do not fit */
+    if (r->unusable)
+        return COORD_EXIT_USAGE;
     if (rc != LS_OK || r->incomplete)
         return COORD_EXIT_INCOMPLETE;
     return r->invalid ? COORD_EXIT_INVALID : COORD_EXIT_OK;
+}
+
+/* The last word on the run, in the result and on the disk. */
+static int finish(struct run *r, enum ls_err rc, struct ls_diag *diag)
+{
+    int status = exit_status(r, rc);
+
+    if (r->interrupted)
+        (void)ls_fail(diag, LS_ESTATE, "the run was interrupted");
+    else if (rc != LS_OK)
+        coord_progress_say(r->progress, "lockstep: %s", diag->text);
+    coord_fill_end(r->result, status, rc != LS_OK || r->interrupted ? diag->text : "");
+    if (r->fleet == NULL || save(r, diag) == LS_OK)
+        return status;
+    coord_progress_say(r->progress, "lockstep: %s", diag->text);
+    if (status != COORD_EXIT_OK && status != COORD_EXIT_INVALID)
+        return status;
+    coord_fill_end(r->result, COORD_EXIT_INCOMPLETE, diag->text);
+    return COORD_EXIT_INCOMPLETE;
 }
 
 int coord_run(const struct coord_run_options *options, Ls__Result **out_result, char *out_dir_used,
@@ -694,19 +770,12 @@ int coord_run(const struct coord_run_options *options, Ls__Result **out_result, 
     out_dir_used[0] = '\0';
     rc = set_up(&r, &diag);
     if (rc == LS_OK)
-        rc = coord_ship_create(options->plan, options->base_dir, &r.ship, &diag);
-    if (rc == LS_OK)
-        rc = open_store(&r, &diag);
+        rc = look_around(&r, &diag);
     if (rc == LS_OK)
         rc = make_fleet(&r, &diag);
     if (rc == LS_OK)
         rc = run_all(&r, &diag);
-    status = exit_status(&r, rc);
-    if (rc != LS_OK && !r.interrupted)
-        coord_progress_say(r.progress, "lockstep: %s", diag.text);
-    coord_fill_end(r.result, status, rc != LS_OK ? diag.text : "");
-    if (r.fleet != NULL && save(&r, &diag) != LS_OK)
-        coord_progress_say(r.progress, "lockstep: %s", diag.text);
+    status = finish(&r, rc, &diag);
     tear_down(&r);
     if (r.store != NULL)
         (void)snprintf(out_dir_used, out_dir_bytes, "%s", coord_store_dir(r.store));
