@@ -71,11 +71,18 @@ json() {
     ' "$1" "$2"
 }
 
+# summary FILE: what a result is about, for whoever reads a failure.
+summary() {
+    json "$1" '[r.status + ", exit status " + r.exit_status + ": " + r.error,
+        ...r.trials.map((t) => `${t.index} ${t.target}/${t.workload} ${t.status}, ${t.verdict}: ` +
+            t.reasons.map((reason) => `${reason.code} (${reason.text})`).join(", "))].join("\n")' >&2 || :
+}
+
 # holds FILE EXPRESSION: it is true.
 holds() {
     value=$(json "$1" "$2") || fail "$1 is no JSON, or $2 cannot be computed"
     [ "$value" = true ] || {
-        show "$1"
+        summary "$1"
         fail "$2 is $value"
     }
 }
@@ -132,16 +139,17 @@ plan_head() {
         "$1" "$2"
 }
 
-# books_balance RESULT_JSON: in every trial, phase and client, sent and scheduled are the sums that
-# they must be.
+# books_balance RESULT_JSON [TRIALS]: in every trial (or those that this expression gives), phase and
+# client, sent and scheduled are the sums that they must be.
 books_balance() {
     holds "$1" '(() => {
+        const trials = '"${2:-r.trials}"';
         const kinds = ["ok", "bad_status", "bad_body", "bad_framing", "timeout", "reset",
                        "closed_early", "tls_error", "aborted"];
         const balanced = (q) => q.scheduled === q.sent + q.shed &&
                                 q.sent === sum(kinds.map((kind) => q[kind]));
         const names = ["scheduled", "sent", "shed", ...kinds];
-        return r.trials.length > 0 && r.trials.every((t) =>
+        return trials.length > 0 && trials.every((t) =>
             [t.requests, t.warmup.requests, t.preflight.requests].every(balanced) &&
             t.clients.every((c) => balanced(c.requests) && balanced(c.warmup.requests)) &&
             names.every((name) => t.requests[name] === sum(t.clients.map((c) => c.requests[name])) &&
