@@ -480,18 +480,32 @@ static bool has_died(const Ls__Server *server)
     return server != NULL && server->exit[0] != '\0' && !server->stopped_by_us;
 }
 
+/* What the machine and the agents have said of the trial, beside what was measured. */
+static void give_reasons(struct run *r, Ls__Trial *trial)
+{
+    const struct coord_machine_failure *failure = coord_machine_failure(r->machine);
+
+    if (failure != NULL)
+        coord_verdict_add(trial, failure->code, LS__VERDICT__VERDICT_INVALID, "%s%s%s",
+                          failure->text, failure->log_tail[0] != '\0' ? "; its last words: " : "",
+                          failure->log_tail);
+    for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++) {
+        if (coord_machine_is_lost(r->machine, i) &&
+            (failure == NULL || !failure->agent_lost || failure->agent != i))
+            coord_verdict_add(trial, "agent_lost", LS__VERDICT__VERDICT_INVALID, "%s",
+                              coord_fleet_agent(r->fleet, i)->why_lost);
+    }
+    if (r->trouble_code[0] != '\0')
+        coord_verdict_add(trial, r->trouble_code, LS__VERDICT__VERDICT_SUSPECT, "%s", r->trouble);
+}
+
 static void judge(struct run *r, Ls__Trial *trial, const struct coord_books *books)
 {
     const struct coord_machine_failure *failure = coord_machine_failure(r->machine);
     const Ls__Fleet *fleet = r->options->plan->fleet;
     const Ls__Workload *w = r->trial->workload;
 
-    if (failure != NULL)
-        coord_verdict_add(trial, failure->code, LS__VERDICT__VERDICT_INVALID, "%s%s%s",
-                          failure->text, failure->log_tail[0] != '\0' ? "; its last words: " : "",
-                          failure->log_tail);
-    if (r->trouble_code[0] != '\0')
-        coord_verdict_add(trial, r->trouble_code, LS__VERDICT__VERDICT_SUSPECT, "%s", r->trouble);
+    give_reasons(r, trial);
     if (failure != NULL && (failure->before_load || failure->agent_lost || r->interrupted)) {
         /* Nothing was measured that could be judged; but why did a preflight fail? */
         if (failure->agent != 0 && has_died(trial->server))
@@ -499,11 +513,6 @@ static void judge(struct run *r, Ls__Trial *trial, const struct coord_books *boo
                               "the target ended by itself (%.60s): see target.log",
                               trial->server->exit);
         return;
-    }
-    for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++) {
-        if (coord_machine_is_lost(r->machine, i))
-            coord_verdict_add(trial, "agent_lost", LS__VERDICT__VERDICT_INVALID, "%s",
-                              coord_fleet_agent(r->fleet, i)->why_lost);
     }
     coord_verdict_judge(
         trial, &(struct coord_verdict_input){
