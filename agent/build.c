@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "agent/build_tls.h"
 #include "agent/load/http_request.h"
 
 struct agent_build {
@@ -14,7 +16,8 @@ struct agent_build {
     struct load_request *requests; /* owned, with what they hold */
     char **bodies;                 /* owned: copies of the expected bodies */
     size_t count;
-    int *worker_cpus; /* owned */
+    int *worker_cpus;            /* owned */
+    struct agent_build_tls *tls; /* owned; NULL: none */
 };
 
 void agent_build_destroy(struct agent_build *build)
@@ -28,6 +31,7 @@ void agent_build_destroy(struct agent_build *build)
     free(build->requests);
     free(build->bodies);
     free(build->worker_cpus);
+    agent_build_tls_destroy(build->tls);
     free(build);
 }
 
@@ -134,6 +138,32 @@ static enum ls_err add_requests(struct agent_build *build, Ls__Request *const *r
     return rc;
 }
 
+/* The Host header of the first request, or the address. */
+static const char *host_of(Ls__Request *const *requests, size_t n, const Ls__Target *target)
+{
+    for (size_t i = 0; n > 0 && i < requests[0]->n_headers; i++) {
+        const char *value = requests[0]->headers[i]->value;
+
+        if (strcasecmp(requests[0]->headers[i]->key, "host") == 0 && value != NULL)
+            return value;
+    }
+    return target->host;
+}
+
+static enum ls_err add_tls(struct agent_build *build, Ls__Request *const *requests, size_t n,
+                           const Ls__Prepare *prepare, const struct agent_files *files,
+                           struct ls_diag *diag)
+{
+    enum ls_err rc;
+
+    if (prepare->target->tls == NULL)
+        return LS_OK;
+    rc = agent_build_tls(prepare, files, host_of(requests, n, prepare->target), &build->tls, diag);
+    if (rc == LS_OK)
+        build->workload.tls = agent_build_tls_get(build->tls);
+    return rc;
+}
+
 static enum ls_err begin(const Ls__Prepare *prepare, struct agent_build **out_build,
                          struct ls_diag *diag)
 {
@@ -162,8 +192,8 @@ static enum ls_err begin(const Ls__Prepare *prepare, struct agent_build **out_bu
     return LS_OK;
 }
 
-enum ls_err agent_build_ready(const Ls__Prepare *prepare, struct agent_build **out_build,
-                              struct ls_diag *diag)
+enum ls_err agent_build_ready(const Ls__Prepare *prepare, const struct agent_files *files,
+                              struct agent_build **out_build, struct ls_diag *diag)
 {
     struct agent_build *build = NULL;
     enum ls_err rc = begin(prepare, &build, diag);
@@ -174,6 +204,8 @@ enum ls_err agent_build_ready(const Ls__Prepare *prepare, struct agent_build **o
         rc = ls_fail(diag, LS_EPROTO, "PREPARE came without a readiness request");
     else
         rc = add_requests(build, &prepare->target->ready->request, 1, prepare->target, diag);
+    if (rc == LS_OK)
+        rc = add_tls(build, &prepare->target->ready->request, 1, prepare, files, diag);
     if (rc != LS_OK) {
         agent_build_destroy(build);
         return rc;
@@ -236,8 +268,8 @@ static enum ls_err set_load(struct agent_build *build, const Ls__Prepare *prepar
     }
 }
 
-enum ls_err agent_build_workload(const Ls__Prepare *prepare, struct agent_build **out_build,
-                                 struct ls_diag *diag)
+enum ls_err agent_build_workload(const Ls__Prepare *prepare, const struct agent_files *files,
+                                 struct agent_build **out_build, struct ls_diag *diag)
 {
     struct agent_build *build = NULL;
     enum ls_err rc = begin(prepare, &build, diag);
@@ -246,6 +278,9 @@ enum ls_err agent_build_workload(const Ls__Prepare *prepare, struct agent_build 
         return rc;
     rc = add_requests(build, prepare->workload->http->requests, prepare->workload->http->n_requests,
                       prepare->target, diag);
+    if (rc == LS_OK)
+        rc = add_tls(build, prepare->workload->http->requests, prepare->workload->http->n_requests,
+                     prepare, files, diag);
     if (rc == LS_OK)
         rc = set_load(build, prepare, diag);
     if (rc == LS_OK)

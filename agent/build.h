@@ -3,6 +3,7 @@
 #ifndef LS_AGENT_BUILD_H
 #define LS_AGENT_BUILD_H
 
+#include "agent/files.h"
 #include "agent/load/workload.h"
 #include "common/cpuset.h"
 #include "common/err.h"
@@ -10,12 +11,13 @@
 
 struct agent_build; /* a load_workload and all that it points to */
 
-/* The workload of a client: its share of the load, one worker per CPU of prepare->cpus in turn. */
-enum ls_err agent_build_workload(const Ls__Prepare *prepare, struct agent_build **out_build,
-                                 struct ls_diag *diag) LS_NODISCARD;
+/* The workload of a client: its share of the load, one worker per CPU of prepare->cpus in turn.
+ * files hold what prepare->plan_files name, and may go away afterwards. */
+enum ls_err agent_build_workload(const Ls__Prepare *prepare, const struct agent_files *files,
+                                 struct agent_build **out_build, struct ls_diag *diag) LS_NODISCARD;
 /* One connection that sends the target's readiness request. */
-enum ls_err agent_build_ready(const Ls__Prepare *prepare, struct agent_build **out_build,
-                              struct ls_diag *diag) LS_NODISCARD;
+enum ls_err agent_build_ready(const Ls__Prepare *prepare, const struct agent_files *files,
+                              struct agent_build **out_build, struct ls_diag *diag) LS_NODISCARD;
 void agent_build_destroy(struct agent_build *build); /* NULL is fine */
 
 const struct load_workload *agent_build_get(const struct agent_build *build);

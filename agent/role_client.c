@@ -65,7 +65,7 @@ static enum ls_err client_prepare(void *role, const Ls__Prepare *prepare, struct
     client_release(c);
     rc = agent_pin_process(prepare->cpus, &c->cpus, diag);
     if (rc == LS_OK)
-        rc = agent_build_workload(prepare, &c->build, diag);
+        rc = agent_build_workload(prepare, c->env.files, &c->build, diag);
     if (rc == LS_OK)
         rc = agent_load_create(agent_build_get(c->build), &env, &c->load, diag);
     if (rc == LS_OK)
@@ -251,6 +251,7 @@ static enum ls_err report_totals(struct client *c, const struct load_totals *in)
     Ls__ErrnoCount failure_items[LOAD_ERRNO_MAX];
     Ls__ErrnoCount *failures[LOAD_ERRNO_MAX];
     Ls__Failure sample = LS__FAILURE__INIT;
+    Ls__TlsUse tls = LS__TLS_USE__INIT;
     struct health_list health = { NULL, NULL };
     enum ls_err rc = health_of(in->workers, in->worker_count, &health);
 
@@ -278,6 +279,14 @@ static enum ls_err report_totals(struct client *c, const struct load_totals *in)
     report.bytes_out = in->bytes_out;
     report.workers = health.pointers;
     report.n_workers = in->worker_count;
+    if (agent_build_get(c->build)->tls != NULL) {
+        tls.full = in->tls.full;
+        tls.resumed = in->tls.resumed;
+        tls.version = ls_pb_text(in->tls.version);
+        tls.cipher = ls_pb_text(in->tls.cipher);
+        tls.verified = agent_build_get(c->build)->tls->verify;
+        report.tls = &tls;
+    }
     if (in->sample[0] != '\0') {
         sample.code = ls_pb_text("sample");
         sample.text = ls_pb_text(in->sample);

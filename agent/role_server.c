@@ -196,7 +196,7 @@ static enum ls_err server_prepare(void *role, const Ls__Prepare *prepare, struct
     if (rc == LS_OK)
         rc = expand_all(s, prepare, diag);
     if (rc == LS_OK)
-        rc = agent_build_ready(prepare, &s->ready, diag);
+        rc = agent_build_ready(prepare, s->env.files, &s->ready, diag);
     if (rc == LS_OK)
         rc = start(s, prepare, diag);
     return rc;

@@ -34,6 +34,13 @@ struct arguments {
     int64_t warmup_ns;
     uint64_t expect_status;
     const char *expect_body;
+    bool insecure;
+    const char *ca;
+    const char *cert;
+    const char *key;
+    const char *tls_version;
+    const char *server_name;
+    bool no_resume;
     const char *cpus;
     const char *out;
     bool json;
@@ -68,6 +75,19 @@ static const struct ls_option rows[] = {
       "the only status that is right (any of 200 to 399)" },
     { "expect-body", 0, LS_OPTION_TEXT, ROW(expect_body), "TEXT|@FILE", NULL, 1, 0,
       "the only body that is right" },
+    { "insecure", 'k', LS_OPTION_FLAG, ROW(insecure), NULL, NULL, 1, 0,
+      "https: any certificate will do; the report says so" },
+    { "ca", 0, LS_OPTION_TEXT, ROW(ca), "FILE", NULL, 1, 0,
+      "https: whom to trust, PEM (whom this host trusts)" },
+    { "cert", 0, LS_OPTION_TEXT, ROW(cert), "FILE", NULL, 1, 0,
+      "https: the client's certificate, PEM" },
+    { "key", 0, LS_OPTION_TEXT, ROW(key), "FILE", NULL, 1, 0, "https: the key to it, PEM" },
+    { "tls-version", 0, LS_OPTION_TEXT, ROW(tls_version), "1.2|1.3", NULL, 1, 0,
+      "https: this version only (either)" },
+    { "server-name", 0, LS_OPTION_TEXT, ROW(server_name), "NAME", NULL, 1, 0,
+      "https: the name to send and to verify (the Host header's)" },
+    { "no-resume", 0, LS_OPTION_FLAG, ROW(no_resume), NULL, NULL, 1, 0,
+      "https: a full handshake for each connection" },
     { "cpus", 0, LS_OPTION_TEXT, ROW(cpus), "LIST", "auto", 1, 0, "CPUs of the workers: 2-3" },
     { "out", 'o', LS_OPTION_TEXT, ROW(out), "DIR", NULL, 1, 0, "write a result folder, too" },
     { "json", 0, LS_OPTION_FLAG, ROW(json), NULL, NULL, 1, 0, "the result as one JSON document" },
@@ -183,6 +203,32 @@ static enum ls_err compose_request(struct draft *d, Ls__Request__HeadersEntry *e
     return LS_OK;
 }
 
+static enum ls_err compose_tls(const struct draft *d, Ls__Tls *tls, Ls__Target *target,
+                               struct ls_diag *diag)
+{
+    const struct arguments *args = &d->args;
+
+    if (!d->url.tls) {
+        if (args->insecure || args->ca != NULL || args->cert != NULL || args->key != NULL ||
+            args->tls_version != NULL || args->server_name != NULL || args->no_resume)
+            return ls_fail(diag, LS_EINVAL,
+                           "--insecure, --ca, --cert, --key, --tls-version, --server-name and "
+                           "--no-resume go with an https:// URL");
+        return LS_OK;
+    }
+    tls->has_verify = tls->has_resume = true;
+    tls->verify = !args->insecure;
+    tls->resume = !args->no_resume;
+    tls->ca_file = ls_pb_text(args->ca);
+    tls->certificate_file = ls_pb_text(args->cert);
+    tls->key_file = ls_pb_text(args->key);
+    tls->server_name = ls_pb_text(args->server_name);
+    if (args->tls_version != NULL)
+        tls->min_version = tls->max_version = ls_pb_text(args->tls_version);
+    target->tls = tls;
+    return LS_OK;
+}
+
 static void compose_load(const struct draft *d, Ls__Load *load, Ls__Closed *closed,
                          Ls__Count *count, Ls__Constant *constant, Ls__Rate *rate)
 {
@@ -208,6 +254,7 @@ static enum ls_err compose(struct draft *d, char **out_text, struct ls_diag *dia
     Ls__Fleet fleet = LS__FLEET__INIT;
     Ls__FleetCpus cpus = LS__FLEET_CPUS__INIT;
     Ls__Target target = LS__TARGET__INIT;
+    Ls__Tls tls = LS__TLS__INIT;
     Ls__Workload workload = LS__WORKLOAD__INIT;
     Ls__Http http = LS__HTTP__INIT;
     Ls__Request request = LS__REQUEST__INIT;
@@ -228,6 +275,8 @@ static enum ls_err compose(struct draft *d, char **out_text, struct ls_diag *dia
     Ls__Request *requests[] = { &request };
     enum ls_err rc = compose_request(d, entries, headers, &request, &expect, diag);
 
+    if (rc == LS_OK)
+        rc = compose_tls(d, &tls, &target, diag);
     if (rc != LS_OK)
         return rc;
     warmup.ns = d->args.warmup_ns;

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SCHEME "http://"
+#define PLAIN "http://"
+#define TLS   "https://"
 
 static enum ls_err take_port(const char *text, size_t len, struct coord_url *url,
                              struct ls_diag *diag)
@@ -54,7 +55,6 @@ static enum ls_err take_authority(const char *text, size_t len, struct coord_url
         return ls_fail(diag, LS_EINVAL, "the URL has no host, or one that is too long");
     (void)snprintf(url->host, sizeof(url->host), "%.*s", (int)(host_end - host), host);
     (void)snprintf(url->authority, sizeof(url->authority), "%.*s", (int)len, text);
-    url->port = 80;
     return colon != NULL ? take_port(colon + 1, (size_t)(end - colon - 1), url, diag) : LS_OK;
 }
 
@@ -77,18 +77,19 @@ static enum ls_err resolve(struct coord_url *url, struct ls_diag *diag)
 
 enum ls_err coord_url_parse(const char *text, struct coord_url *out, struct ls_diag *diag)
 {
-    struct coord_url url = { .port = 80 };
+    struct coord_url url = { .tls = strncmp(text, TLS, strlen(TLS)) == 0 };
     const char *rest;
     size_t len;
     size_t path_len;
     enum ls_err rc;
 
-    if (strncmp(text, "https://", 8) == 0)
-        return ls_fail(diag, LS_EINVAL, "https is not supported yet: give an http:// URL");
-    if (strncmp(text, SCHEME, strlen(SCHEME)) == 0)
-        text += strlen(SCHEME);
+    url.port = url.tls ? 443 : 80;
+    if (url.tls)
+        text += strlen(TLS);
+    else if (strncmp(text, PLAIN, strlen(PLAIN)) == 0)
+        text += strlen(PLAIN);
     else if (strstr(text, "://") != NULL)
-        return ls_fail(diag, LS_EINVAL, "'%.60s' is not an http:// URL", text);
+        return ls_fail(diag, LS_EINVAL, "'%.60s' is not an http:// or https:// URL", text);
     len = strcspn(text, "/?#");
     rc = take_authority(text, len, &url, diag);
     if (rc != LS_OK)

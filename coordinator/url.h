@@ -1,7 +1,8 @@
-/* coordinator/url.h - http://host[:port][/path] taken apart for one connection. */
+/* coordinator/url.h - http[s]://host[:port][/path] taken apart for one connection. */
 #ifndef LS_COORDINATOR_URL_H
 #define LS_COORDINATOR_URL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
@@ -10,11 +11,12 @@ struct coord_url {
     char host[256];      /* as written, without brackets */
     char address[64];    /* a literal address: host itself, or what it resolves to first */
     char authority[300]; /* for the Host header: as written, with the port if one was given */
-    uint32_t port;
-    char path[8192]; /* "/" at the least, with the query, without the fragment */
+    bool tls;            /* https */
+    uint32_t port;       /* 80 or 443, unless given */
+    char path[8192];     /* "/" at the least, with the query, without the fragment */
 };
 
-/* LS_EINVAL: not such a URL, or https (not supported yet); LS_EIO: the name does not resolve. */
+/* LS_EINVAL: not such a URL; LS_EIO: the name does not resolve. */
 enum ls_err coord_url_parse(const char *text, struct coord_url *out,
                             struct ls_diag *diag) LS_NODISCARD;
 

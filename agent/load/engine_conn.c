@@ -126,6 +126,7 @@ void engine_conns_connect(struct agent_engine *e)
     while (e->connecting < e->connecting_max && (conn = e->lists[LIST_TO_OPEN].first) != NULL) {
         conn->state = CONN_CONNECTING;
         conn->at_ns = e->now_ns;
+        conn->connected_ns = 0;
         e->connecting++;
         list_append(conn, LIST_CONNECTING);
         e->set.link->open(e->set.hub, conn_link(conn), conn,
@@ -164,6 +165,23 @@ static enum ls_err open_driver(struct conn *conn)
     return LS_OK;
 }
 
+static void on_connected(void *ctx)
+{
+    struct conn *conn = ctx;
+
+    event_begins(conn->engine);
+    conn->connected_ns = conn->engine->now_ns;
+}
+
+static void record_handshake(const struct conn *conn)
+{
+    const struct agent_engine *e = conn->engine;
+
+    if (conn->connected_ns != 0 && e->state == ENGINE_RUNNING && is_measuring(e))
+        ls_hist_record(e->recorder->current->series[LS_SERIES_HANDSHAKE_TIME],
+                       e->now_ns - conn->connected_ns);
+}
+
 static void on_opened(void *ctx, int error)
 {
     struct conn *conn = ctx;
@@ -180,6 +198,7 @@ static void on_opened(void *ctx, int error)
         connect_failed(conn, error);
         return;
     }
+    record_handshake(conn);
     conn->state = CONN_OPEN;
     conn->used = conn->stuck = conn->given_up = false;
     connections->opened++;
@@ -241,9 +260,11 @@ static size_t on_pull(void *ctx, uint8_t *out, size_t cap)
     return len;
 }
 
-const struct agent_link_env agent_engine_link_env = {
-    .opened = on_opened, .bytes = on_bytes, .ended = on_ended, .pull = on_pull
-};
+const struct agent_link_env agent_engine_link_env = { .opened = on_opened,
+                                                      .bytes = on_bytes,
+                                                      .ended = on_ended,
+                                                      .pull = on_pull,
+                                                      .connected = on_connected };
 
 void engine_conn_end(struct conn *conn, enum load_outcome how, bool given_up)
 {

@@ -40,7 +40,8 @@ struct conn {
     struct agent_engine *engine;
     struct conn *next;
     struct conn *prev;
-    int64_t at_ns; /* connecting: since; back-off: until */
+    int64_t at_ns;        /* connecting: since; back-off: until */
+    int64_t connected_ns; /* the transport, with a handshake to follow; 0: not yet, or no such */
     uint32_t index;
     uint32_t in_flight;
     uint32_t limit; /* of in_flight: what was asked for and the driver can do */

@@ -1,4 +1,4 @@
-/* agent/load/link.h - moves the bytes of one connection: tcp, null, later tls and io_uring.
+/* agent/load/link.h - moves the bytes of one connection: tcp, null, tls over another.
  *
  * The links of one worker share a hub: what they wait in, their receive buffer, room for what a
  * full socket did not take. The interface fits readiness (libev) and completion (io_uring) alike: a
@@ -30,6 +30,13 @@ struct agent_link_env {
     /* Fills out with what is to be sent next; 0: nothing. Called from flush() and when a full
      * socket has room again. */
     size_t (*pull)(void *ctx, uint8_t *out, size_t cap);
+
+    /* The rest is for links that wrap another (tls); links of one layer leave it alone. */
+
+    /* The transport is connected; opened() follows when the layers above it have agreed. */
+    void (*connected)(void *ctx);
+    const struct agent_link_class *carrier; /* what is wrapped */
+    const struct load_tls *tls;             /* lives as long as the hub */
 };
 
 struct agent_link_class {
@@ -58,5 +65,14 @@ struct agent_link_class {
 };
 
 const struct agent_link_class *agent_link_find(const char *name);
+
+/* TLS over carrier: a class whose hubs own one of carrier and translate. env.carrier and env.tls
+ * have to be set for hub_create(). A failed handshake is opened() with EKEYREJECTED (the peer's
+ * certificate does not verify), ECONNABORTED (hung up), ECONNRESET or EPROTO (all else). */
+void agent_link_tls_over(const struct agent_link_class *carrier, struct agent_link_class *out);
+
+struct tls_context;
+/* The context of a hub of such a class, for its figures. */
+const struct tls_context *agent_link_tls_context(const struct agent_link_hub *hub);
 
 #endif

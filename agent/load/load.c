@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/load/preflight.h"
+#include "agent/load/tls.h"
 #include "agent/load/worker.h"
 #include "common/clock.h"
 
@@ -25,6 +26,8 @@ struct agent_load {
     struct load_env env;
     const struct agent_driver *driver;
     const struct agent_link_class *link;
+    const struct agent_link_class *carrier; /* of link, if that is TLS */
+    struct agent_link_class tls_link;
     enum load_state state;
     struct agent_preflight *preflight; /* owned */
 
@@ -111,6 +114,11 @@ enum ls_err agent_load_create(const struct load_workload *workload, const struct
         rc = load->driver->check(workload, diag);
     if (rc == LS_OK)
         rc = alloc_sums(load, diag);
+    if (rc == LS_OK && workload->tls != NULL) {
+        load->carrier = load->link;
+        agent_link_tls_over(load->carrier, &load->tls_link);
+        load->link = &load->tls_link;
+    }
     if (rc != LS_OK) {
         agent_load_destroy(load);
         return rc;
@@ -187,6 +195,7 @@ static enum ls_err create_workers(struct agent_load *load, struct ls_diag *diag)
                                             .index = i,
                                             .driver = load->driver,
                                             .link = load->link,
+                                            .carrier = load->carrier,
                                             .gate = &load->gate,
                                             .signal = signal_control,
                                             .ctx = load };
@@ -414,6 +423,25 @@ static void note_starts(struct agent_load *load)
     }
 }
 
+static void add_name(char *dst, size_t cap, const char *name)
+{
+    if (name != NULL)
+        (void)snprintf(dst, cap, "%s", dst[0] == '\0' || strcmp(dst, name) == 0 ? name : "mixed");
+}
+
+static void add_tls(struct load_totals *totals, const struct tls_context *context)
+{
+    const struct tls_stats *stats = tls_context_stats(context);
+    char why[200];
+
+    totals->tls.full += stats->full;
+    totals->tls.resumed += stats->resumed;
+    add_name(totals->tls.version, sizeof(totals->tls.version), stats->version);
+    add_name(totals->tls.cipher, sizeof(totals->tls.cipher), stats->cipher);
+    if (totals->sample[0] == '\0' && tls_context_trouble(context, why, sizeof(why))[0] != '\0')
+        (void)snprintf(totals->sample, sizeof(totals->sample), "the server %s", why);
+}
+
 static void tell_done(struct agent_load *load, struct load_event *out)
 {
     struct load_totals *totals = &load->totals;
@@ -428,6 +456,8 @@ static void tell_done(struct agent_load *load, struct load_event *out)
             totals->ended_ns = summary->ended_ns;
         if (summary->trouble && totals->sample[0] == '\0')
             describe_trouble(load, summary, totals->sample, sizeof(totals->sample));
+        if (agent_worker_tls(load->workers[i]) != NULL)
+            add_tls(totals, agent_worker_tls(load->workers[i]));
     }
     note_starts(load);
     totals->workers = load->total_health;

@@ -70,6 +70,14 @@ struct load_connections {
     } failures[LOAD_ERRNO_MAX]; /* error 0: unused. A 17th errno value is in failed only. */
 };
 
+/* What TLS was like, all connections of the load. */
+struct load_tls_use {
+    uint64_t full;    /* handshakes with certificates */
+    uint64_t resumed; /* without: from a session of an earlier connection */
+    char version[16]; /* "TLSv1.3", "mixed"; "": there was none */
+    char cipher[48];  /* "TLS_AES_256_GCM_SHA384", likewise */
+};
+
 struct load_totals {
     struct load_counts preflight;
     struct load_counts warmup;
@@ -85,6 +93,7 @@ struct load_totals {
     uint32_t intervals;
     const struct load_health *workers;
     uint32_t worker_count;
+    struct load_tls_use tls;
     char sample[240]; /* one thing that went wrong, for people; "" if nothing did */
 };
 

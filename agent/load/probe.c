@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/load/probe_text.h"
+#include "agent/load/tls.h"
 #include "common/clock.h"
 
 enum { IO_BYTES = 16384 };
@@ -21,6 +22,8 @@ struct load_probe {
     bool open;  /* of the driver; without a socket only within an exchange */
     int fd;     /* -1: none */
     int cancel_fd;
+    struct tls_context *tls;     /* owned; NULL: plain */
+    struct tls_session *session; /* as long as there is a socket */
 
     /* The exchange under way. */
     const struct load_request *request;
@@ -35,6 +38,7 @@ struct load_probe {
     size_t out_at;
     uint8_t out[IO_BYTES];
     uint8_t in[IO_BYTES];
+    uint8_t plain[IO_BYTES];
 };
 
 static void on_done(void *ctx, uint32_t op, const struct agent_reply *reply)
@@ -71,6 +75,11 @@ enum ls_err load_probe_create(const struct load_workload *workload, int cancel_f
         load_probe_destroy(probe);
         return ls_fail(diag, LS_ENOMEM, "no memory for a probe");
     }
+    rc = workload->tls != NULL ? tls_context_create(workload->tls, &probe->tls, diag) : LS_OK;
+    if (rc != LS_OK) {
+        load_probe_destroy(probe);
+        return rc;
+    }
     *out_probe = probe;
     return LS_OK;
 }
@@ -80,6 +89,9 @@ static void disconnect(struct load_probe *probe)
     if (probe->open)
         probe->driver->close(probe->conn);
     probe->open = false;
+    if (probe->session != NULL)
+        tls_end(probe->session);
+    probe->session = NULL;
     if (probe->fd >= 0)
         (void)close(probe->fd); /* nothing was promised to arrive */
     probe->fd = -1;
@@ -90,6 +102,7 @@ void load_probe_destroy(struct load_probe *probe)
     if (probe == NULL)
         return;
     disconnect(probe);
+    tls_context_destroy(probe->tls);
     probe_answer_fini(&probe->answer);
     free(probe->conn);
     free(probe);
@@ -171,13 +184,107 @@ static enum ls_err connect_now(struct load_probe *probe, struct ls_diag *diag)
     return errno == EINPROGRESS ? connect_wait(probe, diag) : connect_failed(probe, errno, diag);
 }
 
-/* Between exchanges there is nothing to read: if there is, the server hung up. */
-static bool hung_up(const struct load_probe *probe)
-{
-    struct pollfd fds = { .fd = probe->fd, .events = POLLIN };
+/* ---- TLS ------------------------------------------------------------------------------------- */
 
-    return poll(&fds, 1, 0) != 0;
+static enum ls_err tls_refused(const struct load_probe *probe, enum ls_err rc, struct ls_diag *diag)
+{
+    char address[PROBE_ADDRESS_BYTES];
+    char why[200];
+
+    probe_address_text(&probe->workload->address, probe->workload->address_len, address);
+    return ls_fail(diag, rc, "%s %s", address, tls_context_trouble(probe->tls, why, sizeof(why)));
 }
+
+/* Sends all that the handshake has to say. */
+static enum ls_err send_handshake(struct load_probe *probe)
+{
+    size_t len;
+
+    while ((len = tls_drain(probe->session, probe->out, sizeof(probe->out))) > 0) {
+        for (size_t at = 0; at < len;) {
+            ssize_t n = send(probe->fd, probe->out + at, len - at, MSG_NOSIGNAL);
+            short events;
+            enum ls_err rc = LS_OK;
+
+            if (n > 0)
+                at += (size_t)n;
+            else if (n < 0 && errno == EAGAIN)
+                rc = wait_for(probe, POLLOUT, &events);
+            else if (n == 0 || errno != EINTR)
+                return LS_OK; /* it takes no more, but may have said why */
+            if (rc != LS_OK)
+                return rc;
+        }
+    }
+    return LS_OK;
+}
+
+/* Waits for the next part of the peer's handshake. */
+static enum ls_err receive_handshake(struct load_probe *probe, struct ls_diag *diag)
+{
+    char address[PROBE_ADDRESS_BYTES];
+    short events = 0;
+    enum ls_err rc = wait_for(probe, POLLIN, &events);
+    ssize_t n;
+
+    probe_address_text(&probe->workload->address, probe->workload->address_len, address);
+    if (rc == LS_ETIMEOUT)
+        return ls_fail(diag, rc, "%s: no end of the TLS handshake within %.3gs", address,
+                       (double)(probe->deadline_ns - probe->begin_ns) / LS_NS_PER_S);
+    if (rc != LS_OK)
+        return ls_fail(diag, rc, "given up during the TLS handshake with %s", address);
+    n = recv(probe->fd, probe->in, sizeof(probe->in), 0);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return LS_OK;
+    if (n <= 0) {
+        (void)tls_hung_up(probe->session); /* notes the words for it */
+        return tls_refused(probe, LS_ECLOSED, diag);
+    }
+    tls_take(probe->session, (struct ls_bytes){ probe->in, (size_t)n });
+    return LS_OK;
+}
+
+static enum ls_err secure(struct load_probe *probe, struct ls_diag *diag)
+{
+    enum ls_err rc = LS_OK;
+
+    probe->session = tls_begin(probe->tls);
+    if (probe->session == NULL)
+        return ls_fail(diag, LS_ENOMEM, "no memory for a TLS session");
+    while (rc == LS_OK && !tls_is_secured(probe->session)) {
+        enum tls_result result = tls_shake(probe->session);
+
+        rc = send_handshake(probe);
+        if (result != TLS_OK)
+            return tls_refused(probe, LS_EPROTO, diag);
+        if (rc != LS_OK)
+            return ls_fail(diag, rc, "given up during a TLS handshake");
+        if (!tls_is_secured(probe->session))
+            rc = receive_handshake(probe, diag);
+    }
+    return rc;
+}
+
+/* What the driver has to send, as it travels; 0: nothing. */
+static size_t fill_out(struct load_probe *probe)
+{
+    size_t len;
+    size_t sealed = 0;
+
+    if (probe->session == NULL)
+        return probe->driver->drain(probe->conn, probe->out, sizeof(probe->out), NULL);
+    len = tls_drain(probe->session, probe->out, sizeof(probe->out));
+    if (len > 0)
+        return len;
+    len =
+        probe->driver->drain(probe->conn, probe->plain, sizeof(probe->plain) - TLS_SEAL_ROOM, NULL);
+    if (len > 0 && tls_seal(probe->session, (struct ls_bytes){ probe->plain, len }, probe->out,
+                            sizeof(probe->out), &sealed) != TLS_OK)
+        probe->deaf = true;
+    return sealed;
+}
+
+/* ---- requests and answers -------------------------------------------------------------------- */
 
 /* Sends what it can; a peer that takes no more may still have answered. */
 static void send_some(struct load_probe *probe)
@@ -187,8 +294,7 @@ static void send_some(struct load_probe *probe)
 
         if (probe->out_at == probe->out_len) {
             probe->out_at = 0;
-            probe->out_len =
-                probe->driver->drain(probe->conn, probe->out, sizeof(probe->out), NULL);
+            probe->out_len = fill_out(probe);
             if (probe->out_len == 0)
                 return;
         }
@@ -205,18 +311,9 @@ static void send_some(struct load_probe *probe)
     }
 }
 
-/* Reads once. False: the connection can be used no more. */
-static bool receive_some(struct load_probe *probe)
+/* A piece of an answer. False: the connection can be used no more. */
+static bool digest(struct load_probe *probe, struct ls_bytes in)
 {
-    ssize_t n = recv(probe->fd, probe->in, sizeof(probe->in), 0);
-    struct ls_bytes in = { probe->in, n > 0 ? (size_t)n : 0 };
-
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return true;
-    if (n <= 0) {
-        probe->driver->eof(probe->conn, n == 0 ? LOAD_CLOSED_EARLY : LOAD_RESET);
-        return false;
-    }
     probe_answer_add(&probe->answer, in);
     if (probe->driver->feed(probe->conn, in) == LS_OK)
         return true;
@@ -225,11 +322,67 @@ static bool receive_some(struct load_probe *probe)
     return false;
 }
 
-/* From the first byte sent to the end of the operation. LS_OK: it ended, however. */
-static enum ls_err converse(struct load_probe *probe, struct ls_diag *diag)
+/* The same, of what has been given to the session. */
+static bool decrypt(struct load_probe *probe)
 {
-    bool usable = true;
+    enum tls_result result;
+    size_t len;
 
+    do {
+        result = tls_open(probe->session, probe->plain, sizeof(probe->plain), &len);
+        if (len > 0 && !digest(probe, (struct ls_bytes){ probe->plain, len }))
+            return false;
+    } while (result == TLS_OK && len == sizeof(probe->plain));
+    if (result == TLS_OK)
+        return true;
+    if (!probe->done)
+        probe->driver->eof(probe->conn, result == TLS_CLOSED ? LOAD_CLOSED_EARLY : LOAD_TLS_ERROR);
+    return false;
+}
+
+/* Reads once. False: the connection can be used no more. */
+static bool receive_some(struct load_probe *probe)
+{
+    ssize_t n = recv(probe->fd, probe->in, sizeof(probe->in), 0);
+    struct ls_bytes in = { probe->in, n > 0 ? (size_t)n : 0 };
+    enum load_outcome how = n == 0 ? LOAD_CLOSED_EARLY : LOAD_RESET;
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return true;
+    if (n <= 0) {
+        if (n == 0 && probe->session != NULL && tls_hung_up(probe->session) != TLS_CLOSED)
+            how = LOAD_TLS_ERROR;
+        probe->driver->eof(probe->conn, how);
+        return false;
+    }
+    if (probe->session == NULL)
+        return digest(probe, in);
+    tls_take(probe->session, in);
+    return decrypt(probe);
+}
+
+/* Between exchanges a server has nothing to say but that it hangs up, and over TLS its tickets. */
+static bool hung_up(struct load_probe *probe)
+{
+    struct pollfd fds = { .fd = probe->fd, .events = POLLIN };
+    size_t len = 0;
+    ssize_t n;
+
+    if (poll(&fds, 1, 0) == 0)
+        return false;
+    if (probe->session == NULL)
+        return true;
+    n = recv(probe->fd, probe->in, sizeof(probe->in), 0);
+    if (n <= 0)
+        return true;
+    tls_take(probe->session, (struct ls_bytes){ probe->in, (size_t)n });
+    return tls_open(probe->session, probe->plain, sizeof(probe->plain), &len) != TLS_OK || len > 0;
+}
+
+/* From the first byte sent to the end of the operation. LS_OK: it ended, however. usable: nothing
+ * has come so far that makes the connection useless. */
+static enum ls_err converse(struct load_probe *probe, bool usable, struct ls_diag *diag)
+{
     while (!probe->done) {
         short events = 0;
         enum ls_err rc;
@@ -272,6 +425,8 @@ static enum ls_err explain(struct load_probe *probe, struct ls_diag *diag)
     default:
         break;
     }
+    if (probe->reply.outcome == LOAD_TLS_ERROR)
+        return tls_refused(probe, LS_EPROTO, diag);
     if (probe->answer.total == 0)
         return ls_fail(diag, LS_ECLOSED, "%s: %s", probe->request->label, probe->reply.why);
     return ls_fail(diag, LS_ECLOSED, "%s: %s: %zu bytes so far", probe->request->label,
@@ -282,6 +437,7 @@ static enum ls_err exchange(struct load_probe *probe, uint32_t request, struct l
 {
     const struct agent_driver_env env = { probe->workload, on_done, probe };
     uint32_t most = 0;
+    bool usable = true;
     enum ls_err rc;
 
     if (probe->open && (probe->fd < 0 || hung_up(probe)))
@@ -298,10 +454,14 @@ static enum ls_err exchange(struct load_probe *probe, uint32_t request, struct l
         return ls_fail(diag, rc, "%s: the connection takes no request", probe->request->label);
     if (!probe->done && probe->fd < 0) {
         rc = connect_now(probe, diag);
+        if (rc == LS_OK && probe->tls != NULL)
+            rc = secure(probe, diag);
         if (rc != LS_OK)
             return rc;
+        if (probe->session != NULL)
+            usable = decrypt(probe); /* tickets; an answer before the question is none */
     }
-    rc = converse(probe, diag);
+    rc = converse(probe, usable, diag);
     return rc == LS_OK ? explain(probe, diag) : rc;
 }
 

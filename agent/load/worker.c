@@ -37,6 +37,7 @@ enum ls_err agent_worker_create(const struct agent_worker_setup *setup,
 {
     struct agent_worker *w = calloc(1, sizeof(*w));
     struct agent_engine_setup engine;
+    struct agent_link_env link_env = agent_engine_link_env;
     uint32_t links_max;
     enum ls_err rc = LS_ENOMEM;
 
@@ -54,7 +55,9 @@ enum ls_err agent_worker_create(const struct agent_worker_setup *setup,
         goto out;
     }
     links_max = agent_engine_connections(setup->workload, setup->index);
-    rc = setup->link->hub_create(&agent_engine_link_env, links_max, &w->hub, diag);
+    link_env.carrier = setup->carrier;
+    link_env.tls = setup->workload->tls;
+    rc = setup->link->hub_create(&link_env, links_max, &w->hub, diag);
     if (rc != LS_OK)
         goto out;
     engine = (struct agent_engine_setup){
@@ -254,4 +257,9 @@ struct agent_recorder *agent_worker_recorder(struct agent_worker *worker)
 const struct agent_engine *agent_worker_engine(const struct agent_worker *worker)
 {
     return worker->engine;
+}
+
+const struct tls_context *agent_worker_tls(const struct agent_worker *worker)
+{
+    return worker->set.carrier != NULL ? agent_link_tls_context(worker->hub) : NULL;
 }

@@ -21,6 +21,7 @@ struct agent_worker_setup {
     uint32_t index; /* of this agent */
     const struct agent_driver *driver;
     const struct agent_link_class *link;
+    const struct agent_link_class *carrier; /* what link is over; NULL: it is over none */
     struct agent_gate *gate;
     void (*signal)(void *ctx);
     void *ctx;
@@ -40,5 +41,7 @@ int64_t agent_worker_started_ns(struct agent_worker *worker); /* 0: load has not
 struct agent_recorder *agent_worker_recorder(struct agent_worker *worker);
 /* Only after join(). */
 const struct agent_engine *agent_worker_engine(const struct agent_worker *worker);
+/* Only after join(); NULL without TLS. */
+const struct tls_context *agent_worker_tls(const struct agent_worker *worker);
 
 #endif

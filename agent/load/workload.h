@@ -30,9 +30,24 @@ struct load_request {
     struct ls_bytes expect_body;
 };
 
+/* TLS towards the target. Texts and files are in memory; nothing here is ever logged. */
+struct load_tls {
+    bool verify;                 /* that the certificate is trusted and for server_name */
+    bool resume;                 /* sessions of earlier connections */
+    const char *server_name;     /* a name (sent as SNI) or a literal address (not sent) */
+    struct ls_bytes ca;          /* PEM, whom to trust; empty: whom this host trusts */
+    struct ls_bytes certificate; /* PEM, ours and what it was issued by; empty: none */
+    struct ls_bytes key;         /* PEM, to certificate */
+    const char *const *alpn;     /* offered, NULL at the end; the first is liked best */
+    uint16_t min_version;        /* 0x0303: 1.2, 0x0304: 1.3 */
+    uint16_t max_version;
+    const char *ciphers; /* as OpenSSL writes lists of them, either version's; NULL: its own */
+};
+
 struct load_workload {
-    const char *driver; /* "http1", "null" */
-    const char *link;   /* "tcp" */
+    const char *driver;         /* "http1", "null" */
+    const char *link;           /* "tcp" */
+    const struct load_tls *tls; /* NULL: none */
     struct sockaddr_storage address;
     socklen_t address_len;
     const struct load_request *requests;

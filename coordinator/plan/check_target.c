@@ -87,40 +87,53 @@ static int look_at(const char *path, struct stat *out_st)
     return 0;
 }
 
-static void check_content(struct coord_plan_checker *c, const Ls__Target *target, int index,
-                          const char *path)
+static void check_content(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                          const char *field, int index, const char *path, uint64_t max_bytes)
 {
     char limit[48];
     struct stat st;
     int error = look_at(path, &st);
 
     if (error != 0) {
-        coord_plan_check_say(c, &target->base, "files", index, "cannot be read: %s (%.160s)",
+        coord_plan_check_say(c, message, field, index, "cannot be read: %s (%.160s)",
                              strerror(error), path);
     } else if (S_ISDIR(st.st_mode)) {
-        coord_plan_check_say(c, &target->base, "files", index,
-                             "is a folder: list its files one by one");
+        coord_plan_check_say(c, message, field, index, "is a folder: list its files one by one");
     } else if (!S_ISREG(st.st_mode)) {
-        coord_plan_check_say(c, &target->base, "files", index, "is not a regular file");
+        coord_plan_check_say(c, message, field, index, "is not a regular file");
+    } else if ((uint64_t)st.st_size > max_bytes) {
+        coord_plan_check_say(c, message, field, index, "is larger than %s",
+                             ls_format_size(max_bytes, limit, sizeof(limit)));
     } else {
         bool fitted = c->file_bytes <= COORD_PLAN_FILES_MAX;
 
         c->file_bytes += (uint64_t)st.st_size;
         if (fitted && c->file_bytes > COORD_PLAN_FILES_MAX)
             coord_plan_check_say(
-                c, &target->base, "files", index,
+                c, message, field, index,
                 "makes the files of this plan more than %s: install it on the host "
                 "instead",
                 ls_format_size(COORD_PLAN_FILES_MAX, limit, sizeof(limit)));
     }
 }
 
+void coord_plan_check_file(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                           const char *field, int index, const char *file, uint64_t max_bytes)
+{
+    char path[4096];
+    int n = snprintf(path, sizeof(path), "%s%s%s", file[0] == '/' ? "" : c->base_dir,
+                     file[0] == '/' ? "" : "/", file);
+
+    if (n < 0 || (size_t)n >= sizeof(path))
+        coord_plan_check_say(c, message, field, index, "is a path that is too long");
+    else
+        check_content(c, message, field, index, path, max_bytes);
+}
+
 static void check_file(struct coord_plan_checker *c, const Ls__Target *target, size_t index)
 {
     const char *file = target->files[index];
     const char *name = base_name(file);
-    char path[4096];
-    int n;
 
     if (*name == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
         coord_plan_check_say(c, &target->base, "files", (int)index,
@@ -142,12 +155,7 @@ static void check_file(struct coord_plan_checker *c, const Ls__Target *target, s
             return;
         }
     }
-    n = snprintf(path, sizeof(path), "%s%s%s", file[0] == '/' ? "" : c->base_dir,
-                 file[0] == '/' ? "" : "/", file);
-    if (n < 0 || (size_t)n >= sizeof(path))
-        coord_plan_check_say(c, &target->base, "files", (int)index, "is a path that is too long");
-    else
-        check_content(c, target, (int)index, path);
+    coord_plan_check_file(c, &target->base, "files", (int)index, file, COORD_PLAN_FILES_MAX);
 }
 
 /* ---- the rest ---------------------------------------------------------------------------------
@@ -271,6 +279,8 @@ void coord_plan_check_target(struct coord_plan_checker *c, const Ls__Target *tar
         refuse_start(c, target);
     else
         check_started(c, target);
+    if (target->tls != NULL)
+        coord_plan_check_tls(c, target->tls);
     if (target->ready != NULL) {
         coord_plan_check_duration(c, &target->ready->base, "timeout", target->ready->timeout,
                                   100 * LS_NS_PER_MS, 3600 * LS_NS_PER_S);

@@ -32,6 +32,12 @@ void coord_plan_check_name(struct coord_plan_checker *c, const ProtobufCMessage 
 bool coord_plan_check_few(struct coord_plan_checker *c, const ProtobufCMessage *message,
                           const char *field, size_t count);
 
+/* A file that the plan names, relative to the plan: it can be read, has at most max bytes, and all
+ * of them together are not too much to be sent to agents. */
+void coord_plan_check_file(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                           const char *field, int index, const char *file, uint64_t max_bytes);
+
+void coord_plan_check_tls(struct coord_plan_checker *c, const Ls__Tls *tls);
 void coord_plan_check_target(struct coord_plan_checker *c, const Ls__Target *target);
 void coord_plan_check_workload(struct coord_plan_checker *c, const Ls__Workload *workload);
 void coord_plan_check_request(struct coord_plan_checker *c, const Ls__Request *request);

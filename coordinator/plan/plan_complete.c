@@ -129,13 +129,32 @@ static void normalise_signal(char *name)
     }
 }
 
+static bool fill_alpn(Ls__Tls *tls)
+{
+    if (tls->n_alpn > 0)
+        return true;
+    tls->alpn = calloc(1, sizeof(char *));
+    if (tls->alpn == NULL)
+        return false;
+    tls->alpn[0] = strdup("http/1.1");
+    tls->n_alpn = tls->alpn[0] != NULL;
+    return tls->n_alpn == 1;
+}
+
+static bool complete_tls(Ls__Tls *tls)
+{
+    tls->has_verify = tls->has_resume = 1;
+    return fill_text(&tls->min_version, ls__tls__min_version__default_value) &&
+           fill_text(&tls->max_version, ls__tls__max_version__default_value) && fill_alpn(tls);
+}
+
 static bool complete_target(const Ls__Plan *plan, Ls__Target *target)
 {
     target->ready = or_new(target->ready, &ls__ready__descriptor);
     if (target->ready == NULL)
         return false;
     target->stop = or_new(target->stop, &ls__stop__descriptor);
-    if (target->stop == NULL)
+    if (target->stop == NULL || (target->tls != NULL && !complete_tls(target->tls)))
         return false;
     if (!fill_text(&target->host, ls__target__host__default_value) ||
         !fill_duration(&target->ready->timeout, COORD_DEFAULT_READY_TIMEOUT_NS) ||

@@ -338,6 +338,17 @@ static void say_connections(const Ls__Trial *trial, struct coord_say *to)
             connections->failures[i]->name);
 }
 
+static void say_tls(const Ls__TlsUse *tls, struct coord_say *to)
+{
+    say(to, COORD_STYLE_NONE,
+        "TLS: %.16s, %.48s; %" PRIu64 " full and %" PRIu64 " resumed handshake%s",
+        tls->version[0] != '\0' ? tls->version : "no version agreed on",
+        tls->cipher[0] != '\0' ? tls->cipher : "no cipher", tls->full, tls->resumed,
+        plural(tls->resumed));
+    if (!tls->verified)
+        say(to, COORD_STYLE_WARN, "TLS: the server's certificate was not verified, as asked for");
+}
+
 static void say_bytes(const Ls__Trial *trial, struct coord_say *to)
 {
     double seconds = trial->window != NULL ? (double)trial->window->duration_ns / 1e9 : 0;
@@ -393,6 +404,8 @@ void coord_part_details(const Ls__Trial *trial, struct coord_say *to)
     say_requests(trial, to);
     if (trial->connections != NULL)
         say_connections(trial, to);
+    if (trial->tls != NULL)
+        say_tls(trial->tls, to);
     say_bytes(trial, to);
     if (trial->server != NULL)
         say_server(trial->server, to);

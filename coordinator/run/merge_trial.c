@@ -215,6 +215,30 @@ static void add_connections(struct finish *f, Ls__Connections **field, const Ls_
         add_failure(f, *field, src->failures[i]);
 }
 
+static void add_word(struct finish *f, char **field, const char *src)
+{
+    if (src[0] == '\0' || strcmp(*field, src) == 0)
+        return;
+    set_string(f, field, (*field)[0] == '\0' ? src : "mixed");
+}
+
+static void add_tls(struct finish *f, Ls__TlsUse **field, const Ls__TlsUse *src)
+{
+    bool first = *field == NULL;
+
+    if (src == NULL)
+        return;
+    if (first)
+        *field = make(f, &ls__tls_use__descriptor);
+    if (*field == NULL)
+        return;
+    (*field)->full += src->full;
+    (*field)->resumed += src->resumed;
+    (*field)->verified = src->verified && (first || (*field)->verified);
+    add_word(f, &(*field)->version, src->version);
+    add_word(f, &(*field)->cipher, src->cipher);
+}
+
 static double per_second(const struct finish *f, uint64_t count)
 {
     return f->duration_ns > 0 ? (double)count * 1e9 / (double)f->duration_ns : 0;
@@ -275,6 +299,7 @@ static void fill_client(struct finish *f, const struct merge_agent *agent)
     add_requests(f, &client->requests, final != NULL ? final->measure : &sums->measure);
     add_phase(f, &client->warmup, final != NULL ? final->warmup : &sums->warmup);
     add_connections(f, &client->connections, final != NULL ? final->connections : NULL);
+    add_tls(f, &client->tls, final != NULL ? final->tls : NULL);
     client->workers = final != NULL ? (uint32_t) final->n_workers : 0;
     client->throughput_per_s = per_second(f, ok_in_window);
     client->bytes_in = final != NULL ? final->bytes_in : sums->bytes_in;
@@ -303,6 +328,7 @@ static void add_to_trial(struct finish *f, const struct merge_agent *agent,
     if (client->warmup != NULL)
         add_phase(f, &trial->warmup, client->warmup->requests);
     add_connections(f, &trial->connections, client->connections);
+    add_tls(f, &trial->tls, client->tls);
     trial->throughput_per_s += client->throughput_per_s;
     trial->bytes_in += client->bytes_in;
     trial->bytes_out += client->bytes_out;

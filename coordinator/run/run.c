@@ -434,6 +434,8 @@ static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_d
     const bool constant = w->load->law_case == LS__LOAD__LAW_CONSTANT;
     Ls__FileRef **files = NULL;
     size_t file_count = 0;
+    Ls__FileRef **plan_files = NULL;
+    size_t plan_file_count = 0;
     enum ls_err rc = LS_OK;
 
     env.ctx = r;
@@ -455,8 +457,10 @@ static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_d
             &r->merge, diag);
     if (rc != LS_OK)
         return rc;
-    if (r->ship != NULL)
+    if (r->ship != NULL) {
         coord_ship_files(r->ship, r->trial->target, &files, &file_count);
+        coord_ship_plan_files(r->ship, &plan_files, &plan_file_count);
+    }
     return coord_machine_create(
         &(struct coord_machine_spec){ .trial = r->trial->index,
                                       .target = r->trial->target,
@@ -469,6 +473,8 @@ static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_d
                                       .workers = p->workers,
                                       .files = files,
                                       .file_count = file_count,
+                                      .plan_files = plan_files,
+                                      .plan_file_count = plan_file_count,
                                       .go_on_without_lost =
                                           r->options->plan->fleet->on_agent_loss ==
                                           LS__AGENT_LOSS__AGENT_LOSS_CONTINUE },

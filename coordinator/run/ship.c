@@ -11,8 +11,8 @@
 #include "common/pb.h"
 
 struct cargo {
-    const Ls__Target *target;
-    Ls__FileRef ref; /* name and digest point into this struct and the plan */
+    const Ls__Target *target; /* whose folder it goes to; NULL: none, the plan names it */
+    Ls__FileRef ref;          /* name and digest point into this struct and the plan */
     char sha256[LS_SHA256_HEX];
     char *data; /* owned */
     size_t len;
@@ -22,6 +22,8 @@ struct coord_ship {
     struct cargo *items; /* owned */
     Ls__FileRef **refs;  /* owned; in the order of items, so each target's are together */
     size_t count;
+    size_t target_count; /* of them; the plan's follow */
+    size_t room;         /* bytes that may still come */
     char (*sent_to)[40]; /* owned: boot id of the process that has them, per agent */
     uint32_t agents;
 };
@@ -33,9 +35,11 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-static enum ls_err load(struct cargo *cargo, const Ls__Target *target, const char *base_dir,
-                        const char *file, size_t room, struct ls_diag *diag)
+/* target NULL: the plan names it, and so is it named. */
+static enum ls_err load(struct coord_ship *ship, const Ls__Target *target, const char *base_dir,
+                        const char *file, struct ls_diag *diag)
 {
+    struct cargo *cargo = &ship->items[ship->count];
     char path[4096];
     struct stat st;
     enum ls_err rc;
@@ -44,17 +48,54 @@ static enum ls_err load(struct cargo *cargo, const Ls__Target *target, const cha
         (void)snprintf(path, sizeof(path), "%s", file);
     else
         (void)snprintf(path, sizeof(path), "%s/%s", base_dir, file);
-    rc = ls_fs_read(path, room, &cargo->data, &cargo->len, diag);
+    rc = ls_fs_read(path, ship->room, &cargo->data, &cargo->len, diag);
     if (rc != LS_OK)
         return rc;
     ls_sha256_hex((struct ls_bytes){ (unsigned char *)cargo->data, cargo->len }, cargo->sha256);
     cargo->target = target;
     ls__file_ref__init(&cargo->ref);
-    cargo->ref.name = ls_pb_text(base_name(file));
+    cargo->ref.name = ls_pb_text(target != NULL ? base_name(file) : file);
     cargo->ref.sha256 = cargo->sha256;
     cargo->ref.bytes = cargo->len;
     cargo->ref.executable = stat(path, &st) == 0 && (st.st_mode & S_IXUSR) != 0;
+    ship->room -= cargo->len;
+    ship->refs[ship->count++] = &cargo->ref;
     return LS_OK;
+}
+
+static enum ls_err load_named(struct coord_ship *ship, const char *base_dir, const char *file,
+                              struct ls_diag *diag)
+{
+    if (file == NULL)
+        return LS_OK;
+    for (size_t i = ship->target_count; i < ship->count; i++) {
+        if (strcmp(ship->items[i].ref.name, file) == 0)
+            return LS_OK;
+    }
+    return load(ship, NULL, base_dir, file, diag);
+}
+
+static enum ls_err load_tls(struct coord_ship *ship, const char *base_dir, const Ls__Tls *tls,
+                            struct ls_diag *diag)
+{
+    enum ls_err rc;
+
+    if (tls == NULL)
+        return LS_OK;
+    rc = load_named(ship, base_dir, tls->ca_file, diag);
+    if (rc == LS_OK)
+        rc = load_named(ship, base_dir, tls->certificate_file, diag);
+    return rc == LS_OK ? load_named(ship, base_dir, tls->key_file, diag) : rc;
+}
+
+/* How many files the plan can name at the most. */
+static size_t count_files(const Ls__Plan *plan)
+{
+    size_t total = 0;
+
+    for (size_t i = 0; i < plan->n_targets; i++)
+        total += plan->targets[i]->n_files + (plan->targets[i]->tls != NULL ? 3 : 0);
+    return total;
 }
 
 enum ls_err coord_ship_create(const Ls__Plan *plan, const char *base_dir,
@@ -62,12 +103,10 @@ enum ls_err coord_ship_create(const Ls__Plan *plan, const char *base_dir,
 {
     struct coord_ship *ship = calloc(1, sizeof(*ship));
     enum ls_err rc = LS_OK;
-    size_t total = 0;
-    size_t room = COORD_SHIP_MAX_BYTES;
+    size_t total = count_files(plan);
 
-    for (size_t i = 0; i < plan->n_targets; i++)
-        total += plan->targets[i]->n_files;
     if (ship != NULL) {
+        ship->room = COORD_SHIP_MAX_BYTES;
         ship->items = calloc(total + 1, sizeof(*ship->items));
         ship->refs = calloc(total + 1, sizeof(Ls__FileRef *));
     }
@@ -76,16 +115,13 @@ enum ls_err coord_ship_create(const Ls__Plan *plan, const char *base_dir,
     for (size_t i = 0; i < plan->n_targets && rc == LS_OK; i++) {
         const Ls__Target *t = plan->targets[i];
 
-        for (size_t k = 0; k < t->n_files && rc == LS_OK; k++) {
-            struct cargo *cargo = &ship->items[ship->count];
-
-            rc = load(cargo, t, base_dir, t->files[k], room, diag);
-            if (rc != LS_OK)
-                break;
-            room -= cargo->len;
-            ship->refs[ship->count++] = &cargo->ref;
-        }
+        for (size_t k = 0; k < t->n_files && rc == LS_OK; k++)
+            rc = load(ship, t, base_dir, t->files[k], diag);
     }
+    if (rc == LS_OK)
+        ship->target_count = ship->count;
+    for (size_t i = 0; i < plan->n_targets && rc == LS_OK; i++)
+        rc = load_tls(ship, base_dir, plan->targets[i]->tls, diag);
     if (rc != LS_OK) {
         coord_ship_destroy(ship);
         return rc;
@@ -144,9 +180,10 @@ enum ls_err coord_ship_send(struct coord_ship *ship, struct coord_fleet *fleet,
     for (uint32_t i = 0; i < ship->agents; i++) {
         const struct coord_agent *a = coord_fleet_agent(fleet, i);
 
-        if (a->role != LS__ROLE__ROLE_SERVER || strcmp(ship->sent_to[i], a->boot_id) == 0)
+        if (strcmp(ship->sent_to[i], a->boot_id) == 0)
             continue;
-        for (size_t k = 0; k < ship->count; k++) {
+        for (size_t k = a->role == LS__ROLE__ROLE_SERVER ? 0 : ship->target_count; k < ship->count;
+             k++) {
             enum ls_err rc = send_file(&ship->items[k], fleet, i, diag);
 
             if (rc != LS_OK)
@@ -163,10 +200,17 @@ void coord_ship_files(const struct coord_ship *ship, const Ls__Target *target,
     size_t first = 0;
     size_t n = 0;
 
-    while (first < ship->count && ship->items[first].target != target)
+    while (first < ship->target_count && ship->items[first].target != target)
         first++;
-    while (first + n < ship->count && ship->items[first + n].target == target)
+    while (first + n < ship->target_count && ship->items[first + n].target == target)
         n++;
     *out_files = ship->refs + first;
     *out_count = n;
+}
+
+void coord_ship_plan_files(const struct coord_ship *ship, Ls__FileRef ***out_files,
+                           size_t *out_count)
+{
+    *out_files = ship->refs + ship->target_count;
+    *out_count = ship->count - ship->target_count;
 }

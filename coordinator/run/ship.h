@@ -1,4 +1,5 @@
-/* coordinator/run/ship.h - the targets' files on their way to the servers, by content. */
+/* coordinator/run/ship.h - files on their way to the agents, by content: a target's own files to
+ * the servers; what the plan names by a path (certificates) to all. */
 #ifndef LS_COORDINATOR_RUN_SHIP_H
 #define LS_COORDINATOR_RUN_SHIP_H
 
@@ -12,17 +13,21 @@
 
 struct coord_ship;
 
-/* Reads every target's files, relative to base_dir. LS_EIO, LS_ERANGE. */
+/* Reads every target's files and what else the plan names, relative to base_dir. LS_EIO, LS_ERANGE.
+ */
 enum ls_err coord_ship_create(const Ls__Plan *plan, const char *base_dir,
                               struct coord_ship **out_ship, struct ls_diag *diag) LS_NODISCARD;
 void coord_ship_destroy(struct coord_ship *ship); /* NULL is fine */
 
-/* Hands all files to the servers that do not have them; a process that is new has none. */
+/* Hands each agent the files that it needs and does not have; a process that is new has none. */
 enum ls_err coord_ship_send(struct coord_ship *ship, struct coord_fleet *fleet,
                             struct ls_diag *diag) LS_NODISCARD;
 
 /* The target's files, owned by ship. */
 void coord_ship_files(const struct coord_ship *ship, const Ls__Target *target,
                       Ls__FileRef ***out_files, size_t *out_count);
+/* What the plan names by a path, owned by ship; a ref's name is that path. */
+void coord_ship_plan_files(const struct coord_ship *ship, Ls__FileRef ***out_files,
+                           size_t *out_count);
 
 #endif

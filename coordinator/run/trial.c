@@ -180,6 +180,8 @@ static void prepare(struct coord_machine *m, uint32_t agent)
         command.files = m->spec.files;
         command.n_files = m->spec.file_count;
     }
+    command.plan_files = m->spec.plan_files;
+    command.n_plan_files = m->spec.plan_file_count;
     envelope.body_case = LS__ENVELOPE__BODY_PREPARE;
     envelope.prepare = &command;
     m->members[agent].active = true;

@@ -52,6 +52,8 @@ struct coord_machine_spec {
     const uint32_t *workers;  /* per agent; servers 0 */
     Ls__FileRef **files;      /* of the target; already sent */
     size_t file_count;
+    Ls__FileRef **plan_files; /* that the plan names by a path; already sent, to all */
+    size_t plan_file_count;
     bool go_on_without_lost; /* fleet.on_agent_loss: continue */
 };
 

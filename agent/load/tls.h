@@ -1,0 +1,71 @@
+/* agent/load/tls.h - TLS of a client by OpenSSL, without I/O: records in, plaintext out, and back.
+ *
+ * One context per worker (or probe): the settings, the newest session for resumption, the sessions
+ * themselves, which are used again by later connections. One thread at a time, nothing shared, no
+ * lock of ours. OpenSSL allocates in every handshake; while a session is open, only a record that
+ * goes on in the next piece of input makes it take a buffer, which it gives back at once.
+ *
+ *     begin -> shake, take ... (is_secured) -> open, seal ... -> end
+ */
+#ifndef LS_AGENT_LOAD_TLS_H
+#define LS_AGENT_LOAD_TLS_H
+
+#include <stddef.h>
+
+#include "agent/load/workload.h"
+#include "common/err.h"
+
+#define TLS_PLAIN_MAX 16384u /* bytes of one record */
+#define TLS_SEAL_ROOM 512u   /* most that a record is longer than what it holds, and more */
+
+struct tls_context;
+struct tls_session;
+
+enum tls_result {
+    TLS_OK,     /* goes on */
+    TLS_CLOSED, /* the peer has ended it in good order */
+    TLS_FAILED  /* for good: tls_context_trouble() has the first failure of a context */
+};
+
+/* What the connections of a context were like so far. */
+struct tls_stats {
+    uint64_t full;       /* handshakes with certificates */
+    uint64_t resumed;    /* without: by a session that an earlier connection had left */
+    const char *version; /* "TLSv1.3"; NULL: none yet, "mixed" */
+    const char *cipher;  /* "TLS_AES_256_GCM_SHA384", likewise */
+};
+
+/* LS_EINVAL: a setting, certificate or key that cannot be used, diag says which; LS_ENOMEM. */
+enum ls_err tls_context_create(const struct load_tls *settings, struct tls_context **out_context,
+                               struct ls_diag *diag) LS_NODISCARD;
+/* With all its sessions, which must have ended. NULL is fine. */
+void tls_context_destroy(struct tls_context *context);
+const struct tls_stats *tls_context_stats(const struct tls_context *context);
+/* The first failure as a sentence without a subject: "does not speak TLS here: ..."; "" if there
+ * was none. Returns out. */
+const char *tls_context_trouble(const struct tls_context *context, char *out, size_t out_bytes);
+/* A session before its handshake; NULL: no memory. Ended by tls_end(). */
+struct tls_session *tls_begin(struct tls_context *context);
+void tls_end(struct tls_session *session);
+
+/* Input for the calls that follow, which use all of it: open() until it says 0 bytes. */
+void tls_take(struct tls_session *session, struct ls_bytes in);
+/* Begins the handshake or goes on with it. */
+enum tls_result tls_shake(struct tls_session *session);
+bool tls_is_secured(const struct tls_session *session);
+/* True if that failed because the peer's certificate does not verify. */
+bool tls_is_untrusted(const struct tls_session *session);
+/* The peer hung up: what that means in this state. TLS_CLOSED only after its farewell. */
+enum tls_result tls_hung_up(struct tls_session *session);
+
+/* Plaintext of what was taken, as much as fits; *out_len 0 with TLS_OK: all has been used. */
+enum tls_result tls_open(struct tls_session *session, uint8_t *out, size_t cap, size_t *out_len);
+/* Moves what the handshake or a key update has to send to out. */
+size_t tls_drain(struct tls_session *session, uint8_t *out, size_t cap);
+bool tls_has_output(const struct tls_session *session);
+/* One record of at most TLS_PLAIN_MAX bytes; cap is TLS_SEAL_ROOM more than len, or larger. Only
+ * when there is nothing to drain. */
+enum tls_result tls_seal(struct tls_session *session, struct ls_bytes plain, uint8_t *out,
+                         size_t cap, size_t *out_len);
+
+#endif
