@@ -248,7 +248,8 @@ void rig_until(struct rig *rig, bool (*done)(struct rig *rig))
     ev_timer_again(rig->loop, &rig->poll);
     while (!done(rig)) {
         if (ls_clock_mono_ns() >= deadline_ns)
-            fail_msg("not within the deadline; last: %s", rig->last_why);
+            fail_msg("not within the deadline; peer: %s; dialer: %s", rig->last_why,
+                     rig->dialer != NULL ? ls_dialer_trouble(rig->dialer) : "none");
         ev_run(rig->loop, EVRUN_ONCE);
     }
     ev_timer_stop(rig->loop, &rig->poll);
