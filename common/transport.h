@@ -38,7 +38,7 @@
 #define LS_SILENCE_NS           INT64_C(3000000000)
 #define LS_HELLO_DEADLINE_NS    INT64_C(5000000000)
 
-/* ---- one frame, pure: for tests and fuzzing -------------------------------------------------- */
+/* ---- one frame, pure: for tests and fuzzing ---- */
 
 /* Unpacks and validates one envelope's bytes: version, one known body, a sequence number where
  * there has to be one, UTF-8 without NUL in strings, known enum values, no field twice, budget.
@@ -47,8 +47,7 @@ enum ls_err ls_envelope_unpack(struct ls_bytes in, Ls__Envelope **out,
                                struct ls_diag *diag) LS_NODISCARD;
 void ls_envelope_free(Ls__Envelope *envelope); /* NULL is fine */
 
-/* ---- agent side -------------------------------------------------------------------------------
- */
+/* ---- agent side ---- */
 
 struct ls_dialer;
 
@@ -91,8 +90,7 @@ uint64_t ls_dialer_unacked(const struct ls_dialer *dialer);
 /* Why there is no session at the moment; "" if there is one. */
 const char *ls_dialer_trouble(const struct ls_dialer *dialer);
 
-/* ---- coordinator side -------------------------------------------------------------------------
- */
+/* ---- coordinator side ---- */
 
 struct ls_listener;
 struct ls_peer; /* one agent, whatever connection it has at the moment; alive until the listener
