@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "agent/build_law.h"
 #include "agent/build_tls.h"
 #include "agent/load/http_request.h"
 
@@ -16,8 +17,9 @@ struct agent_build {
     struct load_request *requests; /* owned, with what they hold */
     char **bodies;                 /* owned: copies of the expected bodies */
     size_t count;
-    int *worker_cpus;            /* owned */
-    struct agent_build_tls *tls; /* owned; NULL: none */
+    int *worker_cpus;             /* owned */
+    struct agent_build_tls *tls;  /* owned; NULL: none */
+    struct ls_rate_piece *pieces; /* owned */
 };
 
 void agent_build_destroy(struct agent_build *build)
@@ -32,6 +34,7 @@ void agent_build_destroy(struct agent_build *build)
     free(build->bodies);
     free(build->worker_cpus);
     agent_build_tls_destroy(build->tls);
+    free(build->pieces);
     free(build);
 }
 
@@ -251,21 +254,7 @@ static enum ls_err set_load(struct agent_build *build, const Ls__Prepare *prepar
     w->worker_base = prepare->worker_base;
     w->workers = prepare->workers;
     w->workers_total = prepare->workers_total;
-    switch (in->load->law_case) {
-    case LS__LOAD__LAW_CLOSED:
-        w->law = LOAD_LAW_CLOSED;
-        w->count = in->load->closed->requests != NULL ? in->load->closed->requests->n : 0;
-        return LS_OK;
-    case LS__LOAD__LAW_CONSTANT:
-        if (in->load->constant->rate == NULL)
-            return ls_fail(diag, LS_EPROTO, "a constant load without a rate");
-        w->law = LOAD_LAW_CONSTANT;
-        w->rate_per_s = in->load->constant->rate->per_s;
-        w->queue_max = in->load->constant->queue;
-        return LS_OK;
-    default:
-        return ls_fail(diag, LS_EPROTO, "an arrival law that this agent does not know");
-    }
+    return agent_build_law(in, w, &build->pieces, diag);
 }
 
 enum ls_err agent_build_workload(const Ls__Prepare *prepare, const struct agent_files *files,

@@ -262,6 +262,8 @@ static enum ls_err report_totals(struct client *c, const struct load_totals *in)
     connections.failed = in->connections.failed;
     connections.peak = in->connections.peak;
     connections.reopened = in->connections.reopened;
+    connections.retired = in->connections.retired;
+    connections.renewed = in->connections.renewed;
     connections.n_failures = failures_of(&in->connections, failure_items, failures);
     connections.failures = failures;
     report.trial = agent_session_trial(c->env.session);

@@ -26,7 +26,11 @@ struct arguments {
     int64_t duration_ns;
     uint64_t requests;
     double rate_per_s;
+    bool poisson;
     uint64_t pipeline;
+    const char *pacing;
+    int64_t think_ns;
+    uint64_t lifetime;
     const char *method;
     struct ls_option_list headers;
     const char *body;
@@ -61,6 +65,14 @@ static const struct ls_option rows[] = {
       "measure this many requests instead of a time" },
     { "rate", 'R', LS_OPTION_RATE, ROW(rate_per_s), "RATE", NULL, 1e-3, 1e9,
       "open loop: this many requests a second, whether or not they are answered" },
+    { "poisson", 0, LS_OPTION_FLAG, ROW(poisson), NULL, NULL, 1, 0,
+      "with -R: at random instants, that many a second on average" },
+    { "pacing", 0, LS_OPTION_TEXT, ROW(pacing), "HOW", "precise", 1, 0,
+      "precise (spins before each request that is due) or frugal (sleeps)" },
+    { "think", 0, LS_OPTION_DURATION, ROW(think_ns), "TIME", NULL, 1e3, 3.6e12,
+      "wait so long after each answer (not with -R)" },
+    { "lifetime", 0, LS_OPTION_COUNT, ROW(lifetime), "N", NULL, 1, 1e12,
+      "open a new connection after so many requests" },
     { "pipeline", 'p', LS_OPTION_COUNT, ROW(pipeline), "N", "1", 1, 1024,
       "requests in flight per connection" },
     { "method", 'm', LS_OPTION_TEXT, ROW(method), "METHOD", "GET", 1, 0, "request method" },
@@ -154,6 +166,13 @@ static enum ls_err read_words(struct draft *d, struct ls_diag *diag)
     if (d->args.requests > 0 && d->args.rate_per_s > 0)
         return ls_fail(diag, LS_EINVAL,
                        "-n and -R exclude each other: a count is closed loop, a rate lasts -d");
+    if (d->args.poisson && d->args.rate_per_s <= 0)
+        return ls_fail(diag, LS_EINVAL, "--poisson needs a rate: -R 20k/s");
+    if (d->args.think_ns > 0 && (d->args.rate_per_s > 0 || d->args.pipeline > 1))
+        return ls_fail(diag, LS_EINVAL, "--think goes with neither -R nor -p");
+    if (strcmp(d->args.pacing, "precise") != 0 && strcmp(d->args.pacing, "frugal") != 0)
+        return ls_fail(diag, LS_EINVAL, "--pacing %.40s: precise or frugal is expected",
+                       d->args.pacing);
     if (d->args.headers.count > HEADERS_MAX)
         return ls_fail(diag, LS_ERANGE, "more than %u headers", HEADERS_MAX);
     if (d->args.body != NULL)
@@ -229,22 +248,50 @@ static enum ls_err compose_tls(const struct draft *d, Ls__Tls *tls, Ls__Target *
     return LS_OK;
 }
 
-static void compose_load(const struct draft *d, Ls__Load *load, Ls__Closed *closed,
-                         Ls__Count *count, Ls__Constant *constant, Ls__Rate *rate)
+/* What the load is made of. */
+struct load_parts {
+    Ls__Load load;
+    Ls__Closed closed;
+    Ls__Constant constant;
+    Ls__Poisson poisson;
+    Ls__Count count;
+    Ls__Rate rate;
+    Ls__Think think;
+    Ls__Duration think_mean;
+    Ls__Lifetime lifetime;
+    Ls__Count lifetime_requests;
+};
+
+static void compose_load(const struct draft *d, struct load_parts *p, Ls__Workload *workload)
 {
-    if (d->args.rate_per_s > 0) {
-        rate->per_s = d->args.rate_per_s;
-        constant->rate = rate;
-        load->law_case = LS__LOAD__LAW_CONSTANT;
-        load->constant = constant;
-        return;
+    *p = (struct load_parts){ LS__LOAD__INIT,    LS__CLOSED__INIT,   LS__CONSTANT__INIT,
+                              LS__POISSON__INIT, LS__COUNT__INIT,    LS__RATE__INIT,
+                              LS__THINK__INIT,   LS__DURATION__INIT, LS__LIFETIME__INIT,
+                              LS__COUNT__INIT };
+    p->rate.per_s = d->args.rate_per_s;
+    p->constant.rate = p->poisson.rate = &p->rate;
+    p->count.n = d->args.requests;
+    p->closed.requests = d->args.requests > 0 ? &p->count : NULL;
+    if (d->args.poisson) {
+        p->load.law_case = LS__LOAD__LAW_POISSON;
+        p->load.poisson = &p->poisson;
+    } else if (d->args.rate_per_s > 0) {
+        p->load.law_case = LS__LOAD__LAW_CONSTANT;
+        p->load.constant = &p->constant;
+    } else {
+        p->load.law_case = LS__LOAD__LAW_CLOSED;
+        p->load.closed = &p->closed;
     }
-    if (d->args.requests > 0) {
-        count->n = d->args.requests;
-        closed->requests = count;
-    }
-    load->law_case = LS__LOAD__LAW_CLOSED;
-    load->closed = closed;
+    p->think_mean.ns = d->args.think_ns;
+    p->think.mean = &p->think_mean;
+    p->lifetime_requests.n = d->args.lifetime;
+    p->lifetime.requests = &p->lifetime_requests;
+    workload->load = &p->load;
+    workload->think = d->args.think_ns > 0 ? &p->think : NULL;
+    workload->lifetime = d->args.lifetime > 0 ? &p->lifetime : NULL;
+    workload->has_pacing = true;
+    workload->pacing = strcmp(d->args.pacing, "frugal") == 0 ? LS__PACING__PACING_FRUGAL
+                                                             : LS__PACING__PACING_PRECISE;
 }
 
 /* The plan that says what the options say, as text: what runs can be read, kept and run again. */
@@ -261,11 +308,7 @@ static enum ls_err compose(struct draft *d, char **out_text, struct ls_diag *dia
     Ls__Request__HeadersEntry entries[HEADERS_MAX + 1];
     Ls__Request__HeadersEntry *headers[HEADERS_MAX + 1];
     Ls__Expect expect = LS__EXPECT__INIT;
-    Ls__Load load = LS__LOAD__INIT;
-    Ls__Closed closed = LS__CLOSED__INIT;
-    Ls__Constant constant = LS__CONSTANT__INIT;
-    Ls__Count count = LS__COUNT__INIT;
-    Ls__Rate rate = LS__RATE__INIT;
+    struct load_parts load;
     Ls__Duration warmup = LS__DURATION__INIT;
     Ls__Duration measure = LS__DURATION__INIT;
     Ls__Duration timeout = LS__DURATION__INIT;
@@ -284,7 +327,7 @@ static enum ls_err compose(struct draft *d, char **out_text, struct ls_diag *dia
     measure.ns = d->args.duration_ns > 0 ? d->args.duration_ns
                  : d->args.requests > 0  ? COUNT_TIME_NS
                                          : TIME_NS;
-    compose_load(d, &load, &closed, &count, &constant, &rate);
+    compose_load(d, &load, &workload);
     fleet.has_clients = fleet.has_servers = true;
     fleet.clients = 1;
     fleet.servers = 0;
@@ -304,7 +347,6 @@ static enum ls_err compose(struct draft *d, char **out_text, struct ls_diag *dia
     workload.http = &http;
     workload.has_connections = true;
     workload.connections = (uint32_t)d->args.connections;
-    workload.load = &load;
     workload.warmup = &warmup;
     workload.measure = &measure;
     workload.timeout = &timeout;

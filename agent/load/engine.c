@@ -52,7 +52,7 @@ static void sweep(struct agent_engine *e)
 
 static void finish(struct agent_engine *e)
 {
-    bool all_done = e->fixed && e->count_left == 0 && e->outstanding == 0;
+    bool all_done = e->fixed && e->count_left == 0 && e->outstanding == 0 && e->queue_len == 0;
 
     if (e->now_ns >= e->edge_ns)
         engine_edges(e);
@@ -99,7 +99,12 @@ void agent_engine_start(struct agent_engine *e, int64_t now_ns)
     e->now_ns = e->integrated_ns = e->summary.started_ns = now_ns;
     e->edge_ns = now_ns; /* begins with the measure window if there is no warm-up */
     engine_edges(e);
-    if (e->open_loop)
+    engine_conns_start(e);
+    if (e->thinkers != NULL)
+        engine_think_start(e);
+    if (e->waves)
+        e->due_ns = now_ns;
+    else if (e->open_loop)
         engine_find_next_due(e);
     for (uint32_t i = 0; i < e->conn_count; i++) {
         if (engine_conn(e, i)->state != CONN_OPEN)
@@ -123,13 +128,15 @@ void agent_engine_stop(struct agent_engine *e, int64_t now_ns)
 
 int64_t agent_engine_due_ns(const struct agent_engine *e)
 {
-    return e->due_ns;
+    return e->open_loop ? e->due_ns : AGENT_NEVER_NS; /* who thinks is not in a hurry */
 }
 
 int64_t agent_engine_coarse_ns(const struct agent_engine *e)
 {
     int64_t next_ns = e->edge_ns < e->sweep_ns ? e->edge_ns : e->sweep_ns;
 
+    if (!e->open_loop && e->due_ns < next_ns)
+        next_ns = e->due_ns;
     return e->state == ENGINE_RUNNING && e->drain_end_ns < next_ns ? e->drain_end_ns : next_ns;
 }
 
@@ -155,22 +162,38 @@ const struct agent_engine_summary *agent_engine_summarise(const struct agent_eng
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+static struct ls_arrivals arrivals_of(const struct load_workload *workload)
+{
+    return (struct ls_arrivals){ .law = workload->law == LOAD_LAW_POISSON  ? LS_LAW_POISSON
+                                        : workload->law == LOAD_LAW_PIECES ? LS_LAW_PIECES
+                                                                           : LS_LAW_CONSTANT,
+                                 .rate_per_s = workload->rate_per_s,
+                                 .seed = workload->seed,
+                                 .pieces = workload->pieces,
+                                 .piece_count = workload->piece_count };
+}
+
 static enum ls_err init_arrivals(struct agent_engine *e, uint32_t worker, struct ls_diag *diag)
 {
     const struct load_workload *workload = e->set.workload;
-    uint64_t cap = (uint64_t)workload->queue_max + (uint64_t)e->conn_count * e->depth + 1;
+    uint64_t cap;
 
     if (!e->open_loop)
-        return LS_OK;
+        return workload->think_ns > 0 ? engine_think_create(e, diag) : LS_OK;
+    e->queue_max =
+        e->waves ? e->conn_count : workload->queue_max; /* a whole wave may have to wait */
+    cap = (uint64_t)e->queue_max + (uint64_t)e->conn_count * e->depth + 1;
     if (cap > UINT32_MAX / 2)
-        return ls_fail(diag, LS_ERANGE, "a queue of %u requests is too long", workload->queue_max);
+        return ls_fail(diag, LS_ERANGE, "a queue of %u requests is too long", e->queue_max);
     e->queue_cap = (uint32_t)cap;
     e->queue = calloc(cap, sizeof(*e->queue));
     if (e->queue == NULL)
-        return ls_fail(diag, LS_ENOMEM, "no memory for a queue of %u requests",
-                       workload->queue_max);
-    return ls_schedule_init(&e->schedule, LS_LAW_CONSTANT, workload->rate_per_s,
-                            e->set.window->start_ns, worker, workload->workers_total, diag);
+        return ls_fail(diag, LS_ENOMEM, "no memory for a queue of %u requests", e->queue_max);
+    if (e->waves)
+        return LS_OK;
+    e->arrivals = arrivals_of(workload);
+    return ls_schedule_init(&e->schedule, &e->arrivals, e->set.window->start_ns, worker,
+                            workload->workers_total, diag);
 }
 
 uint32_t agent_engine_connections(const struct load_workload *workload, uint32_t index)
@@ -194,12 +217,14 @@ enum ls_err agent_engine_create(const struct agent_engine_setup *setup,
     e->driver_env =
         (struct agent_driver_env){ .workload = workload, .done = engine_on_done, .ctx = e };
     e->recorder = setup->recorder;
-    e->open_loop = workload->law == LOAD_LAW_CONSTANT;
+    e->waves = workload->law == LOAD_LAW_WAVES;
+    e->open_loop = e->waves || load_law_is_open(workload->law);
     e->measure_ns = window->start_ns + window->warmup_ns;
     e->end_ns = e->measure_ns + window->measure_ns;
     e->drain_end_ns = e->end_ns + window->drain_ns;
     e->edge_ns = e->due_ns = AGENT_NEVER_NS;
-    e->fixed = !e->open_loop && workload->count > 0;
+    e->fixed = (e->waves || !e->open_loop) && workload->count > 0;
+    e->lifetime = workload->lifetime_requests > 0 ? workload->lifetime_requests : UINT64_MAX;
     e->count_left = ls_share(workload->count, workload->workers_total, worker);
     e->last_done_ns = e->measure_ns;
     e->rotation = worker % workload->request_count; /* workers start at different requests */
@@ -223,6 +248,7 @@ void agent_engine_destroy(struct agent_engine *engine)
         return;
     if (engine->state != ENGINE_FINISHED && engine->conns != NULL && engine->ops != NULL)
         agent_engine_stop(engine, engine->now_ns);
+    free(engine->thinkers);
     free(engine->queue);
     free(engine->ops);
     free(engine->conns);

@@ -1,5 +1,5 @@
 /* Connections of one worker: opened a few at a time, tried again after a failure, reopened when the
- * server has closed them. */
+ * server has closed them, or we have at the end of their lifetime. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -29,6 +29,60 @@ static void list_append(struct conn *conn, enum conn_list_id id)
     list->last = conn;
     conn->list = (uint8_t)id;
 }
+
+/* ---- lifetime -------------------------------------------------------------------------------- */
+
+static void age_append(struct conn *conn)
+{
+    struct agent_engine *e = conn->engine;
+
+    conn->younger = NULL;
+    conn->older = e->youngest;
+    *(e->youngest != NULL ? &e->youngest->younger : &e->oldest) = conn;
+    e->youngest = conn;
+}
+
+static void age_remove(struct conn *conn)
+{
+    struct agent_engine *e = conn->engine;
+
+    if (conn->older == NULL && e->oldest != conn)
+        return; /* is not in it */
+    *(conn->older != NULL ? &conn->older->younger : &e->oldest) = conn->younger;
+    *(conn->younger != NULL ? &conn->younger->older : &e->youngest) = conn->older;
+    conn->older = conn->younger = NULL;
+}
+
+void engine_conn_retire(struct conn *conn)
+{
+    if (!conn->spent || conn->in_flight > 0)
+        return;
+    conn->retired = true;
+    conn->used = true; /* nothing is wrong with it: no back-off */
+    conn->engine->summary.connections.retired++;
+    engine_conn_end(conn, LOAD_ABORTED, true);
+}
+
+void engine_conns_start(struct agent_engine *e)
+{
+    for (struct conn *conn = e->oldest; conn != NULL; conn = conn->younger)
+        conn->at_ns = e->now_ns;
+}
+
+static void retire_the_old(struct agent_engine *e)
+{
+    struct conn *conn;
+
+    while (e->state == ENGINE_RUNNING && (conn = e->oldest) != NULL &&
+           e->now_ns - conn->at_ns >= e->set.workload->lifetime_ns) {
+        age_remove(conn);
+        list_remove(conn);
+        conn->spent = true;
+        engine_conn_retire(conn);
+    }
+}
+
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 static void conn_init(struct agent_engine *e, uint32_t index)
 {
@@ -200,10 +254,16 @@ static void on_opened(void *ctx, int error)
     }
     record_handshake(conn);
     conn->state = CONN_OPEN;
-    conn->used = conn->stuck = conn->given_up = false;
+    conn->used = conn->stuck = conn->given_up = conn->spent = false;
+    conn->taken = 0;
+    conn->at_ns = e->now_ns;
+    if (e->set.workload->lifetime_ns > 0)
+        age_append(conn);
     connections->opened++;
-    connections->reopened += conn->was_open;
+    connections->renewed += conn->retired;
+    connections->reopened += conn->was_open && !conn->retired;
     conn->was_open = true;
+    conn->retired = false;
     if (++e->open_count > connections->peak)
         connections->peak = e->open_count;
     settle(conn);
@@ -274,6 +334,7 @@ void engine_conn_end(struct conn *conn, enum load_outcome how, bool given_up)
     conn->state = CONN_CLOSING;
     conn->given_up = given_up;
     list_remove(conn);
+    age_remove(conn);
     if (conn->in_flight > 0)
         e->set.driver->eof(conn_driver(conn), how);
     assert(conn->in_flight == 0);
@@ -295,6 +356,7 @@ void engine_conns_sweep(struct agent_engine *e)
 {
     struct conn *conn;
 
+    retire_the_old(e);
     for (unsigned step = 0; step < AGENT_BACKOFF_STEPS; step++) {
         while ((conn = e->lists[LIST_BACKOFF + step].first) != NULL && conn->at_ns <= e->now_ns)
             list_append(conn, LIST_TO_OPEN);
@@ -323,7 +385,9 @@ void engine_conns_close(struct agent_engine *e)
 
 void engine_conn_place(struct conn *conn)
 {
-    if (conn->in_flight == 0)
+    if (conn->spent)
+        list_remove(conn);
+    else if (conn->in_flight == 0)
         list_append(conn, LIST_IDLE);
     else if (conn->in_flight < conn->limit)
         list_append(conn, LIST_FREE);

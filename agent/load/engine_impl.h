@@ -1,5 +1,5 @@
-/* agent/load/engine_impl.h - what engine.c (time and life), engine_ops.c (arrivals, operations) and
- * engine_conn.c (connections) share. Nobody else includes this. */
+/* agent/load/engine_impl.h - what engine.c (time and life), engine_ops.c (arrivals, operations),
+ * engine_conn.c (connections) and engine_think.c (think times) share. Nobody else includes this. */
 #ifndef LS_AGENT_LOAD_ENGINE_IMPL_H
 #define LS_AGENT_LOAD_ENGINE_IMPL_H
 
@@ -40,8 +40,13 @@ struct conn {
     struct agent_engine *engine;
     struct conn *next;
     struct conn *prev;
-    int64_t at_ns;        /* connecting: since; back-off: until */
+    struct conn *younger; /* in the list of open ones by age, if they have a lifetime */
+    struct conn *older;
+    int64_t at_ns;        /* connecting: since; open: since; back-off: until */
     int64_t connected_ns; /* the transport, with a handshake to follow; 0: not yet, or no such */
+    int64_t wakes_ns;     /* thinking: until */
+    uint64_t thoughts;    /* how often it has thought */
+    uint64_t taken;       /* requests since it was opened */
     uint32_t index;
     uint32_t in_flight;
     uint32_t limit; /* of in_flight: what was asked for and the driver can do */
@@ -56,6 +61,9 @@ struct conn {
     bool used;     /* has answered since it was opened */
     bool stuck;    /* the driver took no more, until it has been fed again */
     bool given_up; /* closing because we want to */
+    bool spent;    /* at the end of its lifetime: takes no more */
+    bool retired;  /* was closed for that */
+    bool thinking; /* is in the heap of those; whether or not it is open */
 };
 
 struct conn_list {
@@ -76,7 +84,8 @@ struct agent_engine {
     struct agent_recorder *recorder;
     int64_t now_ns; /* of the event being worked on */
     enum engine_state state;
-    bool open_loop;
+    bool open_loop; /* arrivals may have to wait: the open laws, and waves */
+    bool waves;
     bool flushing; /* a pull comes from our own flush: now_ns is right */
 
     int64_t measure_ns; /* start and end of the measure window, end of drain */
@@ -84,12 +93,13 @@ struct agent_engine {
     int64_t drain_end_ns;
     int64_t edge_ns; /* next slice or window edge */
     int64_t sweep_ns;
-    int64_t due_ns; /* next arrival of the open loop */
+    int64_t due_ns; /* next arrival or wave; closed loop: end of the next think time */
+    struct ls_arrivals arrivals;
     struct ls_schedule schedule;
     bool measuring; /* health is being read */
 
-    bool fixed;          /* closed loop with a count */
-    uint64_t count_left; /* measured requests still to be submitted */
+    bool fixed;          /* closed loop or waves with a count */
+    uint64_t count_left; /* measured requests still to be submitted, or scheduled by a wave */
     int64_t last_done_ns;
     uint32_t rotation;
 
@@ -101,6 +111,7 @@ struct agent_engine {
     int64_t integrated_ns;
 
     struct arrival *queue; /* owned; ring of queue_cap entries */
+    uint32_t queue_max;    /* those that may wait, beside what returns from a connection */
     uint32_t queue_cap;
     uint32_t queue_first;
     uint32_t queue_len;
@@ -115,6 +126,11 @@ struct agent_engine {
     uint32_t connecting;
     uint32_t connecting_max;
     struct conn_list lists[LIST_COUNT];
+    struct conn *oldest; /* of the open ones, if they have a lifetime */
+    struct conn *youngest;
+    uint64_t lifetime;      /* in requests; UINT64_MAX: no limit */
+    struct conn **thinkers; /* owned; heap, the first to wake on top. NULL: nobody thinks */
+    uint32_t thinker_count;
     uint64_t events;
 
     struct agent_engine_summary summary;
@@ -145,13 +161,23 @@ void engine_conn_end(struct conn *conn, enum load_outcome how, bool given_up);
 /* Puts an open connection into the list that fits its load; open loop only. */
 void engine_conn_place(struct conn *conn);
 struct conn *engine_conn_take_free(struct agent_engine *e); /* NULL: none */
+/* If it is at the end of its lifetime and has its answers: closes it, to be opened again. */
+void engine_conn_retire(struct conn *conn);
+void engine_conns_start(struct agent_engine *e); /* lifetimes begin */
+
+/* engine_think.c */
+enum ls_err engine_think_create(struct agent_engine *e, struct ls_diag *diag);
+void engine_think_start(struct agent_engine *e); /* all connections, spread over a think time */
+void engine_think(struct conn *conn);            /* from now on; sets due_ns */
+struct conn *engine_think_wake(struct agent_engine *e); /* NULL: none is due; sets due_ns */
 
 /* engine_ops.c */
 void engine_refill(struct conn *conn);                  /* an open connection may have room */
 void engine_mark_sent(struct conn *conn, uint32_t ops); /* the oldest unsent ones */
 void engine_on_done(void *ctx, uint32_t op, const struct agent_reply *reply);
 void engine_find_next_due(struct agent_engine *e); /* sets due_ns from the schedule */
-void engine_pump(struct agent_engine *e);          /* admits every arrival that is due */
+/* Does what due_ns stands for: arrivals, a wave, connections that have thought. */
+void engine_pump(struct agent_engine *e);
 void engine_shed_until(struct agent_engine *e, int64_t scheduled_ns); /* those due by then */
 void engine_integrate(struct agent_engine *e); /* in flight up to now, over the measure window */
 

@@ -74,6 +74,8 @@ static void due_ends(struct agent_engine *e)
 {
     engine_integrate(e);
     e->due_count--;
+    if (e->waves && e->due_count == 0 && e->state == ENGINE_RUNNING)
+        e->due_ns = e->now_ns; /* the next wave */
 }
 
 static void op_free(struct conn *conn, uint32_t id)
@@ -105,8 +107,11 @@ static bool op_submit(struct conn *conn, int64_t scheduled_ns, uint32_t request,
     under_way_insert(e, id);
     conn->in_flight++;
     e->outstanding++;
-    if (LS_LIKELY(e->set.driver->submit(conn_driver(conn), id, request) == LS_OK))
+    if (LS_LIKELY(e->set.driver->submit(conn_driver(conn), id, request) == LS_OK)) {
+        if (LS_UNLIKELY(++conn->taken >= e->lifetime))
+            conn->spent = true;
         return true;
+    }
     unsent_remove(conn, id);
     op_free(conn, id);
     conn->stuck = true;
@@ -238,7 +243,7 @@ static void admit(struct agent_engine *e, int64_t scheduled_ns, uint32_t request
         }
         end_if_useless(conn);
     }
-    if (e->queue_len >= e->set.workload->queue_max) {
+    if (e->queue_len >= e->queue_max) {
         shed(e, scheduled_ns);
         return;
     }
@@ -254,8 +259,62 @@ void engine_find_next_due(struct agent_engine *e)
     e->due_ns = next_ns < e->end_ns ? next_ns : AGENT_NEVER_NS;
 }
 
+static bool may_submit(const struct agent_engine *e)
+{
+    if (e->now_ns >= e->end_ns)
+        return false;
+    return !e->fixed || e->now_ns < e->measure_ns || e->count_left > 0;
+}
+
+static uint32_t next_in_rotation(struct agent_engine *e)
+{
+    uint32_t request = e->rotation;
+
+    if (++e->rotation == e->set.workload->request_count)
+        e->rotation = 0;
+    return request;
+}
+
+/* All of it is due now; what has no open connection waits for one. */
+static void begin_wave(struct agent_engine *e)
+{
+    int64_t scheduled_ns = e->now_ns;
+    uint64_t size = e->conn_count;
+
+    e->due_ns = AGENT_NEVER_NS;
+    if (!may_submit(e))
+        return;
+    if (e->fixed && scheduled_ns >= e->measure_ns) {
+        size = size < e->count_left ? size : e->count_left;
+        e->count_left -= size;
+    }
+    for (uint64_t i = 0; i < size; i++)
+        admit(e, scheduled_ns, next_in_rotation(e));
+}
+
+static void wake_thinkers(struct agent_engine *e)
+{
+    struct conn *conn;
+
+    while ((conn = engine_think_wake(e)) != NULL) {
+        if (conn->state != CONN_OPEN)
+            continue; /* sends as soon as it is */
+        engine_refill(conn);
+        e->now_ns = e->set.clock();
+    }
+}
+
 void engine_pump(struct agent_engine *e)
 {
+    if (!e->open_loop) {
+        wake_thinkers(e);
+        return;
+    }
+    if (e->waves) {
+        if (e->due_ns <= e->now_ns)
+            begin_wave(e);
+        return;
+    }
     while (e->due_ns <= e->now_ns) {
         int64_t scheduled_ns = e->due_ns;
         uint32_t request = (uint32_t)(e->schedule.k % e->set.workload->request_count);
@@ -271,7 +330,7 @@ static void refill_from_queue(struct conn *conn)
     struct agent_engine *e = conn->engine;
     bool submitted = false;
 
-    while (e->queue_len > 0 && !conn->stuck && conn->in_flight < conn->limit) {
+    while (e->queue_len > 0 && !conn->stuck && !conn->spent && conn->in_flight < conn->limit) {
         const struct arrival *next = queue_at(e, 0);
 
         if (!op_submit(conn, next->scheduled_ns, next->request,
@@ -286,25 +345,17 @@ static void refill_from_queue(struct conn *conn)
         flush(conn);
 }
 
-static bool may_submit(const struct agent_engine *e)
-{
-    if (e->now_ns >= e->end_ns)
-        return false;
-    return !e->fixed || e->now_ns < e->measure_ns || e->count_left > 0;
-}
-
 static void refill_closed(struct conn *conn)
 {
     struct agent_engine *e = conn->engine;
     enum agent_part part = e->now_ns < e->measure_ns ? AGENT_WARMUP : AGENT_MEASURE;
     bool submitted = false;
 
-    while (!conn->stuck && conn->in_flight < conn->limit && may_submit(e)) {
+    while (!conn->stuck && !conn->spent && conn->in_flight < conn->limit && may_submit(e)) {
         if (!op_submit(conn, e->now_ns, e->rotation, part))
             break;
         due_begins(e, e->now_ns);
-        if (++e->rotation == e->set.workload->request_count)
-            e->rotation = 0;
+        (void)next_in_rotation(e);
         if (part == AGENT_MEASURE)
             e->count_left--;
         submitted = true;
@@ -317,9 +368,12 @@ void engine_refill(struct conn *conn)
 {
     if (conn->engine->open_loop)
         refill_from_queue(conn);
-    else
+    else if (!conn->thinking)
         refill_closed(conn);
-    end_if_useless(conn);
+    if (LS_UNLIKELY(conn->spent))
+        engine_conn_retire(conn);
+    else
+        end_if_useless(conn);
 }
 
 /* It ended before its first byte was sent. */
@@ -353,6 +407,8 @@ void engine_on_done(void *ctx, uint32_t id, const struct agent_reply *reply)
     if (LS_LIKELY(op->state == OP_SENT)) {
         record_end(e, conn, op, reply);
         due_ends(e);
+        if (e->thinkers != NULL)
+            engine_think(conn);
     } else {
         unsent_ended(conn, id);
     }

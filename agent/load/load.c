@@ -72,8 +72,15 @@ static enum ls_err check_workload(const struct load_workload *w, struct ls_diag 
         return ls_fail(diag, LS_ERANGE, "the timeout of a request must be longer than nothing");
     if ((unsigned)w->law >= LOAD_LAW_COUNT)
         return ls_fail(diag, LS_EINVAL, "unknown arrival law %d", (int)w->law);
-    if (w->law == LOAD_LAW_CONSTANT && !(w->rate_per_s > 0))
+    if ((w->law == LOAD_LAW_CONSTANT || w->law == LOAD_LAW_POISSON) && !(w->rate_per_s > 0))
         return ls_fail(diag, LS_ERANGE, "a rate of %g/s", w->rate_per_s);
+    if (w->law == LOAD_LAW_WAVES && w->pipeline != 1)
+        return ls_fail(diag, LS_EINVAL, "waves have one request on a connection, not %" PRIu32,
+                       w->pipeline);
+    if (w->think_ns < 0 || (w->think_ns > 0 && (w->law != LOAD_LAW_CLOSED || w->pipeline != 1)))
+        return ls_fail(diag, LS_EINVAL, "only a closed loop without pipelining can think");
+    if (w->lifetime_ns < 0)
+        return ls_fail(diag, LS_ERANGE, "connections must live longer than nothing");
     return LS_OK;
 }
 
@@ -386,6 +393,8 @@ static void add_connections(struct load_connections *dst, const struct load_conn
     dst->failed += src->failed;
     dst->peak += src->peak;
     dst->reopened += src->reopened;
+    dst->retired += src->retired;
+    dst->renewed += src->renewed;
     for (unsigned i = 0; i < LOAD_ERRNO_MAX; i++)
         add_failures(dst, src->failures[i].error, src->failures[i].count);
 }

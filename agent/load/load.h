@@ -63,7 +63,9 @@ struct load_connections {
     uint64_t opened;   /* reopened ones included */
     uint64_t failed;   /* attempts */
     uint64_t peak;     /* open at once: each worker's most, added up */
-    uint64_t reopened; /* after they had been open before */
+    uint64_t reopened; /* after the server had closed them, or a failure */
+    uint64_t retired;  /* closed by us at the end of their lifetime */
+    uint64_t renewed;  /* opened in place of a retired one */
     struct {
         int error;
         uint64_t count;

@@ -2,11 +2,13 @@
  *
  * A timed sleep ends 25 to 80 us late and costs 20 us of CPU by itself, so the last
  * AGENT_PACER_SPIN_NS before something that is due to the microsecond are spent looking at the
- * clock and at the sockets in turn. Pure: time is an argument, and the caller does the waiting.
+ * clock and at the sockets in turn, unless the pacer is frugal. Pure: time is an argument, and the
+ * caller does the waiting.
  */
 #ifndef LS_AGENT_LOAD_PACER_H
 #define LS_AGENT_LOAD_PACER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define AGENT_PACER_SPIN_NS INT64_C(60000)
@@ -19,6 +21,7 @@ enum agent_pace {
 };
 
 struct agent_pacer {
+    bool frugal;        /* the caller's choice: asleep until the very instant, without a spin */
     int64_t until_ns;   /* of the last AGENT_PACE_WAIT */
     int64_t spun_ns;    /* spent spinning in vain so far */
     int64_t spin_at_ns; /* when the spin under way was last looked at; 0: none */

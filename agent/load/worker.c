@@ -170,6 +170,7 @@ static void *run(void *arg)
         atomic_store(&w->started_ns, started_ns);
         agent_engine_start(w->engine, started_ns);
         w->set.signal(w->set.ctx);
+        w->pacer.frugal = w->set.workload->frugal; /* the start is made precisely by all */
         drive(w);
     } else {
         agent_engine_stop(w->engine, ls_clock_mono_ns());

@@ -11,11 +11,14 @@
 #include <sys/socket.h>
 
 #include "common/attr.h"
+#include "common/schedule.h"
 
 enum load_law {
     LOAD_LAW_CLOSED,   /* each connection sends its next request as soon as it may */
-    LOAD_LAW_CONSTANT, /* arrival k is due at start + k / rate, whether or not a connection is free
-                        */
+    LOAD_LAW_CONSTANT, /* open loop: requests are due whether or not a connection is free */
+    LOAD_LAW_POISSON,
+    LOAD_LAW_PIECES,
+    LOAD_LAW_WAVES, /* one request on each connection; when all have ended, again */
     LOAD_LAW_COUNT
 };
 
@@ -54,12 +57,19 @@ struct load_workload {
     uint32_t request_count; /* >= 1; request i of the rotation is i % request_count */
     uint32_t pipeline;      /* requests in flight per connection, >= 1 */
     enum load_law law;
-    double rate_per_s;    /* LOAD_LAW_CONSTANT: of all workers of all agents together */
-    uint64_t count;       /* LOAD_LAW_CLOSED: measured requests of all workers; 0: by time */
+    double rate_per_s; /* constant, Poisson: of all workers of all agents together */
+    const struct ls_rate_piece *pieces; /* since the window's start; initialised */
+    size_t piece_count;
+    uint64_t count;       /* closed, waves: measured requests of all workers; 0: by time */
     uint32_t connections; /* of all workers of all agents */
     uint32_t queue_max;   /* arrivals of one worker that are due but not sent; then shed */
     int64_t timeout_ns;   /* of one request, from its scheduled instant */
     uint64_t seed;
+    bool frugal;                /* sleep until an arrival is due instead of spinning at the end */
+    int64_t think_ns;           /* closed: mean time from an answer to the next request; 0: none */
+    bool think_exponential;     /* constant otherwise */
+    uint64_t lifetime_requests; /* of a connection; 0: no limit */
+    int64_t lifetime_ns;        /* of a connection, to AGENT_SWEEP_NS; 0: no limit */
     /* Which workers these are. Worker i of workers_total takes ls_share(total, workers_total, i)
      * of connections and count, and the arrivals k with k % workers_total == i. */
     uint32_t worker_base;
@@ -98,6 +108,11 @@ struct load_counts {
     uint64_t shed;
     uint64_t outcome[LOAD_OUTCOME_COUNT];
 };
+
+static inline bool load_law_is_open(enum load_law law)
+{
+    return law >= LOAD_LAW_CONSTANT && law <= LOAD_LAW_PIECES;
+}
 
 const char *load_outcome_name(enum load_outcome outcome); /* "bad_status" */
 void load_counts_add(struct load_counts *dst, const struct load_counts *src);

@@ -8,8 +8,10 @@
 #include "common/clock.h"
 #include "common/msg_model.h"
 #include "common/units.h"
+#include "coordinator/plan/load_law.h"
 
-#define ROWS_MAX 200u /* of trials that are listed one by one */
+#define LOAD_TEXT_MAX (3 * COORD_LAW_TEXT_MAX + 80)
+#define ROWS_MAX      200u /* of trials that are listed one by one */
 /* Local ports of one address on a Linux as it is installed: 32768 to 60999. */
 #define PORTS_OF_ADDRESS 28232u
 
@@ -20,24 +22,23 @@ struct widths {
     int load;
 };
 
-/* "closed, 64 connections", "20k/s, 64 connections x 16". Returns out. */
+/* "closed, 64 connections", "constant 20k/s, 64 connections x 16". Returns out. */
 static const char *load_text(const Ls__Workload *w, char *out, size_t out_bytes)
 {
-    char law[64];
-    char number[48];
+    char law[COORD_LAW_TEXT_MAX];
+    char think[COORD_LAW_TEXT_MAX];
+    char lifetime[COORD_LAW_TEXT_MAX];
     char pipeline[24] = "";
 
-    if (w->load->law_case == LS__LOAD__LAW_CONSTANT)
-        (void)ls_format_rate(w->load->constant->rate->per_s, law, sizeof(law));
-    else if (w->load->closed->requests != NULL)
-        (void)snprintf(law, sizeof(law), "closed, %s requests",
-                       ls_format_count(w->load->closed->requests->n, number, sizeof(number)));
-    else
-        (void)snprintf(law, sizeof(law), "closed");
+    (void)coord_load_describe(w, law);
+    (void)coord_load_think(w, think);
+    (void)coord_load_lifetime(w, lifetime);
     if (w->http->pipeline > 1)
         (void)snprintf(pipeline, sizeof(pipeline), " x %" PRIu32, w->http->pipeline);
-    (void)snprintf(out, out_bytes, "%s, %" PRIu32 " connection%s%s", law, w->connections,
-                   w->connections == 1 ? "" : "s", pipeline);
+    (void)snprintf(out, out_bytes, "%s, %" PRIu32 " connection%s%s%s%s%s%s%s", law, w->connections,
+                   w->connections == 1 ? "" : "s", pipeline, think[0] != '\0' ? ", think " : "",
+                   think, lifetime[0] != '\0' ? ", for " : "", lifetime,
+                   lifetime[0] != '\0' ? " each" : "");
     return out;
 }
 
@@ -50,7 +51,7 @@ static void at_least(int *width, size_t len)
 static struct widths measure(const struct coord_trials *trials)
 {
     struct widths w = { .index = 1, .target = 6, .workload = 8, .load = 4 };
-    char text[160];
+    char text[LOAD_TEXT_MAX];
 
     for (size_t i = 0; i < trials->count; i++) {
         const struct coord_trial *t = &trials->items[i];
@@ -99,7 +100,7 @@ static void add_rows(struct ls_buf *buf, const struct coord_trials *trials)
                 w.workload, "workload", "rep", w.load, "load", "warm-up", "measure");
     for (size_t i = 0; i < shown; i++) {
         const struct coord_trial *t = &trials->items[i];
-        char load[160];
+        char load[LOAD_TEXT_MAX];
         char warmup[48];
         char window[48];
 
@@ -107,10 +108,7 @@ static void add_rows(struct ls_buf *buf, const struct coord_trials *trials)
                     t->index, w.target, t->target->name, w.workload, t->workload->name,
                     t->repetition, w.load, load_text(t->workload, load, sizeof(load)),
                     ls_format_duration(t->workload->warmup->ns, warmup, sizeof(warmup)),
-                    t->workload->load->law_case == LS__LOAD__LAW_CLOSED &&
-                            t->workload->load->closed->requests != NULL
-                        ? "up to "
-                        : "",
+                    coord_load_is_fixed_count(t->workload) ? "up to " : "",
                     ls_format_duration(t->workload->measure->ns, window, sizeof(window)));
     }
     if (shown < trials->count)

@@ -9,12 +9,10 @@
 #include "common/clock.h"
 #include "common/msg_model.h"
 #include "common/units.h"
+#include "coordinator/plan/load_law.h"
 
-#define CONNECTIONS_MAX 1000000u
-#define PIPELINE_MAX    1024u
-#define QUEUE_MAX       10000000u
-#define RATE_MAX_PER_S  1e9
-#define REPORTS_MAX     100000 /* of one agent in one trial */
+#define PIPELINE_MAX 1024u
+#define REPORTS_MAX  100000 /* of one agent in one trial */
 
 /* ---- requests ---------------------------------------------------------------------------------
  */
@@ -201,53 +199,13 @@ static void check_http(struct coord_plan_checker *c, const Ls__Http *http)
         coord_plan_check_request(c, http->requests[i]);
 }
 
-/* ---- load -------------------------------------------------------------------------------------
+/* ---- connections -------------------------------------------------------------------------------
  */
-
-static void check_closed(struct coord_plan_checker *c, const Ls__Closed *closed)
-{
-    uint64_t n;
-
-    if (closed->requests == NULL)
-        return;
-    n = closed->requests->n;
-    if (n == 0)
-        coord_plan_check_say(c, &closed->base, "requests", -1, "must be at least 1");
-    else if (n < c->clients)
-        coord_plan_check_say(c, &closed->base, "requests", -1,
-                             "%" PRIu64 " are too few for %" PRIu32
-                             " clients: each takes at least one",
-                             n, c->clients);
-    else if (n > COORD_PLAN_SEED_MAX)
-        coord_plan_check_say(c, &closed->base, "requests", -1, "is out of range: 1 to %" PRIu64,
-                             COORD_PLAN_SEED_MAX);
-}
-
-static void check_constant(struct coord_plan_checker *c, const Ls__Constant *constant)
-{
-    char text[48];
-
-    if (constant->rate == NULL)
-        coord_plan_check_say(c, &constant->base, "rate", -1, "is missing: write it like 20k/s");
-    else if (!(constant->rate->per_s > 0))
-        coord_plan_check_say(c, &constant->base, "rate", -1, "must be above 0");
-    else if (constant->rate->per_s > RATE_MAX_PER_S)
-        coord_plan_check_say(c, &constant->base, "rate", -1, "%s is out of range: up to %s",
-                             ls_format_rate(constant->rate->per_s, text, sizeof(text)), "1G/s");
-    coord_plan_check_range(c, &constant->base, "queue", constant->queue, 0, QUEUE_MAX);
-}
-
-static void check_load(struct coord_plan_checker *c, const Ls__Load *load)
-{
-    if (load->law_case == LS__LOAD__LAW_CLOSED)
-        check_closed(c, load->closed);
-    else if (load->law_case == LS__LOAD__LAW_CONSTANT)
-        check_constant(c, load->constant);
-}
 
 static void check_connections(struct coord_plan_checker *c, const Ls__Workload *w)
 {
-    coord_plan_check_range(c, &w->base, "connections", w->connections, 1, CONNECTIONS_MAX);
+    coord_plan_check_range(c, &w->base, "connections", w->connections, 1,
+                           COORD_PLAN_CONNECTIONS_MAX);
     if (w->connections >= 1 && w->connections < c->clients)
         coord_plan_check_say(c, &w->base, "connections", -1,
                              "%" PRIu32 " are too few for %" PRIu32
@@ -260,11 +218,11 @@ static void check_connections(struct coord_plan_checker *c, const Ls__Workload *
 
 static void check_interval(struct coord_plan_checker *c, const Ls__Workload *w)
 {
-    int64_t measure_ns = w->measure == NULL ? COORD_DEFAULT_MEASURE_NS : w->measure->ns;
+    int64_t measure_ns = coord_load_measure_ns(w);
     char interval[48];
     char measure[48];
 
-    if (w->interval == NULL || w->interval->ns <= 0)
+    if (w->interval == NULL || w->interval->ns <= 0 || measure_ns <= 0)
         return;
     (void)ls_format_duration(w->interval->ns, interval, sizeof(interval));
     (void)ls_format_duration(measure_ns, measure, sizeof(measure));
@@ -298,7 +256,6 @@ void coord_plan_check_workload(struct coord_plan_checker *c, const Ls__Workload 
         coord_plan_check_say(c, &w->base, "http", -1,
                              "is missing: what to send, such as http: {requests: [{path: /}]}");
     check_connections(c, w);
-    if (w->load != NULL)
-        check_load(c, w->load);
     check_times(c, w);
+    coord_plan_check_load(c, w);
 }

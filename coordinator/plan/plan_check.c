@@ -12,6 +12,7 @@
 #include "common/transport.h"
 #include "common/units.h"
 #include "coordinator/plan/plan_check_parts.h"
+#include "coordinator/plan/trace_file.h"
 #include "coordinator/plan/trials.h"
 
 #define CLIENTS_MAX     1000u
@@ -370,6 +371,21 @@ static void check_trial_count(struct coord_plan_checker *c)
                              pairs, repetitions, COORD_TRIALS_MAX);
 }
 
+/* Rates from files into the plan, where everybody finds them. */
+static void read_traces(struct coord_plan_checker *c, Ls__Plan *plan)
+{
+    for (size_t i = 0; i < plan->n_workloads; i++) {
+        const Ls__Load *load = plan->workloads[i]->load;
+        struct ls_diag diag;
+
+        if (load == NULL || load->law_case != LS__LOAD__LAW_TRACE || load->trace->file == NULL ||
+            load->trace->n_points > 0)
+            continue;
+        if (coord_trace_read(load->trace, c->base_dir, &diag) != LS_OK)
+            coord_plan_check_say(c, &load->trace->base, "file", -1, "%s", diag.text);
+    }
+}
+
 static void check_description(struct coord_plan_checker *c)
 {
     const char *text = c->plan->description == NULL ? "" : c->plan->description;
@@ -397,6 +413,7 @@ enum ls_err coord_plan_check(Ls__Plan *plan, const struct ls_marks *marks, const
     check_fleet(&c);
     check_schedule(&c);
     check_targets(&c);
+    read_traces(&c, plan);
     check_workloads(&c);
     check_trial_count(&c);
     if (issues->count + issues->dropped == 0)

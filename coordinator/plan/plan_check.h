@@ -22,8 +22,8 @@
 bool coord_plan_name_char(char c);
 
 /* Checks all of it, and completes it if there is no issue at all. base_dir is what the targets'
- * files are relative to; they are looked at, not read. marks (NULL is fine) give positions.
- * LS_EINVAL: there are issues. LS_ENOMEM. */
+ * files are relative to, which are looked at, not read, and the traces, which become points. marks
+ * (NULL is fine) give positions. LS_EINVAL: there are issues. LS_ENOMEM. */
 enum ls_err coord_plan_check(Ls__Plan *plan, const struct ls_marks *marks, const char *base_dir,
                              struct ls_issues *issues) LS_NODISCARD;
 

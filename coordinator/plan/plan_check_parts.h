@@ -4,6 +4,8 @@
 
 #include "coordinator/plan/plan_check.h"
 
+#define COORD_PLAN_CONNECTIONS_MAX 1000000u
+
 /* The first problem with a value is enough, but every value is looked at. Parts of the plan that
  * could not be read are absent, so nothing below may rely on anything being there. */
 struct coord_plan_checker {
@@ -40,6 +42,8 @@ void coord_plan_check_file(struct coord_plan_checker *c, const ProtobufCMessage 
 void coord_plan_check_tls(struct coord_plan_checker *c, const Ls__Tls *tls);
 void coord_plan_check_target(struct coord_plan_checker *c, const Ls__Target *target);
 void coord_plan_check_workload(struct coord_plan_checker *c, const Ls__Workload *workload);
+/* Arrival law, think time and lifetime. */
+void coord_plan_check_load(struct coord_plan_checker *c, const Ls__Workload *workload);
 void coord_plan_check_request(struct coord_plan_checker *c, const Ls__Request *request);
 
 /* Fills in what was left out of a plan without issues. LS_ENOMEM. */

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "common/msg_model.h"
+#include "coordinator/plan/load_law.h"
 #include "coordinator/plan/trials.h"
 
 /* The message, or a new one in its place. */
@@ -60,9 +61,29 @@ static bool complete_load(Ls__Workload *w)
         w->load->closed = closed;
         w->load->law_case = LS__LOAD__LAW_CLOSED;
     }
-    if (w->load->law_case == LS__LOAD__LAW_CONSTANT)
+    switch (w->load->law_case) {
+    case LS__LOAD__LAW_CONSTANT:
         w->load->constant->has_queue = 1;
-    return true;
+        return true;
+    case LS__LOAD__LAW_POISSON:
+        w->load->poisson->has_queue = 1;
+        return true;
+    case LS__LOAD__LAW_RAMP:
+        w->load->ramp->has_queue = 1;
+        return fill_duration(&w->load->ramp->over, w->measure->ns);
+    case LS__LOAD__LAW_STEPS:
+        w->load->steps->has_queue = 1;
+        return true;
+    case LS__LOAD__LAW_TRACE:
+        w->load->trace->has_queue = 1;
+        w->load->trace->has_scale = 1;
+        return true;
+    case LS__LOAD__LAW_WAVES:
+        w->connections = w->load->waves->size;
+        return true;
+    default:
+        return true;
+    }
 }
 
 static bool complete_workload(Ls__Workload *w)
@@ -70,7 +91,7 @@ static bool complete_workload(Ls__Workload *w)
     int64_t interval_ns = COORD_DEFAULT_INTERVAL_NS;
 
     if (!fill_duration(&w->warmup, COORD_DEFAULT_WARMUP_NS) ||
-        !fill_duration(&w->measure, COORD_DEFAULT_MEASURE_NS) ||
+        !fill_duration(&w->measure, coord_load_measure_ns(w)) ||
         !fill_duration(&w->timeout, COORD_DEFAULT_TIMEOUT_NS))
         return false;
     if (w->measure->ns < interval_ns)
@@ -78,6 +99,9 @@ static bool complete_workload(Ls__Workload *w)
     if (!fill_duration(&w->interval, interval_ns) || !complete_load(w))
         return false;
     w->has_connections = 1;
+    w->has_pacing = 1;
+    if (w->think != NULL)
+        w->think->has_distribution = 1;
     w->http->has_pipeline = 1;
     for (size_t i = 0; i < w->http->n_requests; i++) {
         if (!complete_request(w->http->requests[i]))

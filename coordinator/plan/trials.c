@@ -7,6 +7,7 @@
 
 #include "common/rng.h"
 #include "common/share.h"
+#include "coordinator/plan/load_law.h"
 
 /* A client's descriptors beside its connections: standard streams, control session, event loops and
  * wake-ups of some dozens of workers. */
@@ -193,8 +194,7 @@ static void add_trial(const Ls__Plan *plan, const struct coord_trial *trial,
     at_least_32(&budget->connections, w->connections);
     at_least_32(&budget->connections_per_client, per_client);
     at_least(&budget->in_flight, (uint64_t)w->connections * w->http->pipeline);
-    if (w->load->law_case == LS__LOAD__LAW_CONSTANT)
-        at_least(&budget->queued, w->load->constant->queue);
+    at_least(&budget->queued, coord_load_queue(w));
 }
 
 void coord_trials_budget(const Ls__Plan *plan, const struct coord_trials *trials,

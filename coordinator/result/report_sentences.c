@@ -67,6 +67,23 @@ static void say_length(int64_t ns, char *out, size_t out_bytes)
         (void)ls_human_duration((double)ns, out, out_bytes);
 }
 
+/* What the load did beside sending, and how punctual it was. */
+static void say_pace(const Ls__Trial *trial, struct coord_say *to)
+{
+    char p50[48], p99[48];
+
+    if (coord_trial_is_open(trial) && trial->send_lag != NULL && trial->pacing[0] != '\0')
+        say(to, COORD_STYLE_NONE,
+            "Pacing is %.16s: half of the requests left within %s of when they were due, 99 %% "
+            "within %s.",
+            trial->pacing, ls_human_duration((double)trial->send_lag->p50_ns, p50, sizeof(p50)),
+            ls_human_duration((double)trial->send_lag->p99_ns, p99, sizeof(p99)));
+    if (trial->think[0] != '\0')
+        say(to, COORD_STYLE_NONE, "Connections think between requests: %.100s.", trial->think);
+    if (trial->lifetime[0] != '\0')
+        say(to, COORD_STYLE_NONE, "A connection lives for %.100s.", trial->lifetime);
+}
+
 void coord_part_load(const Ls__Result *result, const char *workload, struct coord_say *to)
 {
     const Ls__Trial *trial = first_of(result, workload);
@@ -91,6 +108,7 @@ void coord_part_load(const Ls__Result *result, const char *workload, struct coor
     else
         say(to, COORD_STYLE_NONE,
             "Latency is service time: from the first byte sent to the answer's end.");
+    say_pace(trial, to);
     if (trial->pipeline > 1)
         say(to, COORD_STYLE_WARN,
             "Pipelined, %u requests deep: this is the latency of a batch, not of a request.",
@@ -325,14 +343,18 @@ static void say_requests(const Ls__Trial *trial, struct coord_say *to)
 static void say_connections(const Ls__Trial *trial, struct coord_say *to)
 {
     const Ls__Connections *connections = trial->connections;
-    uint64_t first = connections->opened > connections->reopened
-                         ? connections->opened - connections->reopened
-                         : 0;
+    uint64_t again = connections->reopened + connections->renewed;
+    uint64_t first = connections->opened > again ? connections->opened - again : 0;
 
     say(to, first < connections->asked ? COORD_STYLE_BAD : COORD_STYLE_NONE,
         "connections: %" PRIu64 " of %" PRIu64 " opened, %" PRIu64 " opened again, %" PRIu64
         " attempts failed",
         first, connections->asked, connections->reopened, connections->failed);
+    if (connections->retired > 0)
+        say(to, COORD_STYLE_NONE,
+            "lifetime: %" PRIu64 " connections closed at its end, %" PRIu64
+            " opened in their place",
+            connections->retired, connections->renewed);
     for (size_t i = 0; i < connections->n_failures; i++)
         say(to, COORD_STYLE_BAD, "connect: %" PRIu64 " %.40s", connections->failures[i]->count,
             connections->failures[i]->name);

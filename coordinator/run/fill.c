@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/units.h"
 #include "coordinator/exit.h"
+#include "coordinator/plan/load_law.h"
 
 enum ls_err coord_fill_text(char **field, const char *text)
 {
@@ -150,30 +150,16 @@ void coord_fill_hosts(Ls__Result *result, struct coord_fleet *fleet)
 
 /* ---- trials */
 
-static void describe_load(const Ls__Workload *workload, char *out, size_t out_bytes)
-{
-    char text[48];
-
-    if (workload->load->law_case == LS__LOAD__LAW_CONSTANT)
-        (void)snprintf(out, out_bytes, "constant %s",
-                       ls_format_rate(workload->load->constant->rate->per_s, text, sizeof(text)));
-    else if (workload->load->closed->requests != NULL)
-        (void)snprintf(out, out_bytes, "closed %" PRIu64 " requests",
-                       workload->load->closed->requests->n);
-    else
-        (void)snprintf(out, out_bytes, "closed");
-}
-
 Ls__Trial *coord_fill_trial(const struct coord_trial *trial, int64_t started_wall_ns)
 {
     Ls__Trial *message = malloc(sizeof(*message));
-    char load[96];
+    const Ls__Workload *w = trial->workload;
+    char load[COORD_LAW_TEXT_MAX], think[COORD_LAW_TEXT_MAX], lifetime[COORD_LAW_TEXT_MAX];
     char when[32];
 
     if (message == NULL)
         return NULL;
     ls__trial__init(message);
-    describe_load(trial->workload, load, sizeof(load));
     ls_clock_format_wall(started_wall_ns, when, sizeof(when));
     message->index = trial->index;
     message->repetition = trial->repetition;
@@ -181,7 +167,10 @@ Ls__Trial *coord_fill_trial(const struct coord_trial *trial, int64_t started_wal
         message->pipeline = trial->workload->http->pipeline;
     if (coord_fill_text(&message->target, trial->target->name) == LS_OK &&
         coord_fill_text(&message->workload, trial->workload->name) == LS_OK &&
-        coord_fill_text(&message->load, load) == LS_OK &&
+        coord_fill_text(&message->load, coord_load_describe(w, load)) == LS_OK &&
+        coord_fill_text(&message->pacing, coord_load_pacing(w)) == LS_OK &&
+        coord_fill_text(&message->think, coord_load_think(w, think)) == LS_OK &&
+        coord_fill_text(&message->lifetime, coord_load_lifetime(w, lifetime)) == LS_OK &&
         coord_fill_text(&message->started_at, when) == LS_OK)
         return message;
     ls__trial__free_unpacked(message, NULL);

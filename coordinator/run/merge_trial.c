@@ -211,6 +211,8 @@ static void add_connections(struct finish *f, Ls__Connections **field, const Ls_
     (*field)->failed += src->failed;
     (*field)->peak += src->peak;
     (*field)->reopened += src->reopened;
+    (*field)->retired += src->retired;
+    (*field)->renewed += src->renewed;
     for (size_t i = 0; i < src->n_failures; i++)
         add_failure(f, *field, src->failures[i]);
 }

@@ -1,4 +1,5 @@
 #include "coordinator/run/run.h"
+#include "coordinator/plan/load_law.h"
 
 #include <ev.h>
 #include <inttypes.h>
@@ -431,7 +432,6 @@ static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_d
     };
     struct coord_machine_env env = actions;
     const Ls__Workload *w = r->trial->workload;
-    const bool constant = w->load->law_case == LS__LOAD__LAW_CONSTANT;
     Ls__FileRef **files = NULL;
     size_t file_count = 0;
     Ls__FileRef **plan_files = NULL;
@@ -444,16 +444,15 @@ static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_d
                                      r->trial->repetition, &r->files, diag);
     if (rc == LS_OK)
         rc = coord_merge_create(
-            &(struct coord_merge_options){
-                .agents = p->agents,
-                .agent_count = coord_fleet_size(r->fleet),
-                .warmup_ns = w->warmup->ns,
-                .measure_ns = w->measure->ns,
-                .drain_ns = w->timeout->ns,
-                .interval_ns = w->interval->ns,
-                .fixed_count = !constant && w->load->closed->requests != NULL,
-                .offered_per_s = constant ? w->load->constant->rate->per_s : 0,
-                .files = r->files },
+            &(struct coord_merge_options){ .agents = p->agents,
+                                           .agent_count = coord_fleet_size(r->fleet),
+                                           .warmup_ns = w->warmup->ns,
+                                           .measure_ns = w->measure->ns,
+                                           .drain_ns = w->timeout->ns,
+                                           .interval_ns = w->interval->ns,
+                                           .fixed_count = coord_load_is_fixed_count(w),
+                                           .offered_per_s = coord_load_offered_per_s(w),
+                                           .files = r->files },
             &r->merge, diag);
     if (rc != LS_OK)
         return rc;
@@ -525,8 +524,10 @@ static void judge(struct run *r, Ls__Trial *trial, const struct coord_books *boo
                    .books = books,
                    .max_start_skew_ns = fleet->max_start_skew->ns,
                    .connections = w->connections,
-                   .fixed_count = w->load->law_case == LS__LOAD__LAW_CLOSED &&
-                                  w->load->closed->requests != NULL,
+                   .fixed_count = coord_load_is_fixed_count(w),
+                   .has_gaps = coord_load_has_gaps(w),
+                   .is_random = w->load->law_case == LS__LOAD__LAW_POISSON,
+                   .changes = !coord_load_is_steady(w),
                    .shared_cores = r->cpus.shared,
                    .shared_why = r->cpus.why,
                    .server_cpus = r->cpus.servers > 0 ? ls_cpuset_count(&r->cpus.agents[0]) : 0 });

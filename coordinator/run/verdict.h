@@ -39,6 +39,9 @@ struct coord_verdict_input {
     int64_t max_start_skew_ns;       /* 0: COORD_MAX_START_SKEW_NS */
     uint32_t connections;            /* as planned, of all clients; 0: as the trial says */
     bool fixed_count;
+    bool has_gaps;               /* a closed loop that is not meant to be always full */
+    bool is_random;              /* offered_per_s is only the mean of what was scheduled */
+    bool changes;                /* the load itself changes over the window */
     bool shared_cores;           /* server and clients, or two clients, have a CPU in common */
     const char *shared_why;      /* with figures: "2 CPUs for 3 agents"; NULL is fine */
     uint32_t server_cpus;        /* CPUs that the server may use; 0: not known */

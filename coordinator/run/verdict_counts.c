@@ -95,14 +95,13 @@ static void describe_failures(const Ls__Connections *connections, char *out, siz
 void coord_check_connections(struct judge *j)
 {
     const Ls__Connections *connections = j->trial->connections;
-    uint64_t asked = coord_judge_connections(j), first;
+    uint64_t asked = coord_judge_connections(j), first, again;
     char failures[160];
 
     if (connections == NULL || asked == 0)
         return;
-    first =
-        connections->opened -
-        (connections->reopened < connections->opened ? connections->reopened : connections->opened);
+    again = connections->reopened + connections->renewed;
+    first = connections->opened - (again < connections->opened ? again : connections->opened);
     describe_failures(connections, failures, sizeof(failures));
     if (first < asked)
         coord_verdict_add(j->trial, "connections_short", INVALID,

@@ -84,11 +84,14 @@ void coord_check_send_lag(struct judge *j)
 void coord_check_achieved(struct judge *j)
 {
     const Ls__Latency *service = j->trial->service_time;
+    const Ls__Requests *requests = j->trial->requests;
     double offered = j->trial->offered_per_s, due, share;
     char rate[48], got[48], room[64];
 
     if (!j->open || j->window_s <= 0 || j->in->fixed_count)
         return;
+    if (j->in->is_random && requests != NULL)
+        offered = (double)requests->scheduled / j->window_s;
     due = offered * (1 - (service != NULL ? service->mean_ns / 1e9 / j->window_s : 0));
     share = due > 0 ? j->trial->throughput_per_s / due : 1;
     if (share >= COORD_LIMIT_ACHIEVED)
@@ -129,8 +132,8 @@ void coord_check_pipelines(struct judge *j)
     const Ls__Connections *connections = j->trial->connections;
     const Ls__Requests *requests = j->trial->requests;
 
-    if (j->open || j->in->fixed_count || connections == NULL || requests == NULL ||
-        j->pipelines <= 0 || requests->ok < COORD_LIMIT_LITTLE_COUNT ||
+    if (j->open || j->in->fixed_count || j->in->has_gaps || connections == NULL ||
+        requests == NULL || j->pipelines <= 0 || requests->ok < COORD_LIMIT_LITTLE_COUNT ||
         connections->reopened > requests->ok / 100)
         return;
     if (j->trial->in_flight_mean < COORD_LIMIT_PIPELINES * j->pipelines)

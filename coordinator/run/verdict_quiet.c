@@ -160,7 +160,8 @@ void coord_check_trend(struct judge *j)
     double *values, first, last, p;
     uint32_t n;
 
-    if (j->trial->window == NULL || j->trial->n_intervals < COORD_LIMIT_TREND_INTERVALS)
+    if (j->in->changes || j->trial->window == NULL ||
+        j->trial->n_intervals < COORD_LIMIT_TREND_INTERVALS)
         return;
     values = calloc(j->trial->n_intervals, sizeof(*values));
     if (values == NULL) {

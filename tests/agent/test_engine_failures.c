@@ -473,6 +473,16 @@ static void random_event(struct fake_run *run, struct ls_rng *rng)
     }
 }
 
+static void check_connections(const struct fake_run *run)
+{
+    const struct load_connections *all = fake_connections(run);
+
+    assert_true(all->renewed <= all->retired);
+    assert_true(all->opened - all->reopened - all->renewed <= run->workload.connections);
+    if (run->workload.lifetime_requests == 0 && run->workload.lifetime_ns == 0)
+        assert_int_equal(all->retired, 0);
+}
+
 static void random_run(uint64_t seed)
 {
     struct ls_rng rng;
@@ -487,6 +497,11 @@ static void random_run(uint64_t seed)
     run.workload.connections = 1 + (uint32_t)ls_rng_below(&rng, 6);
     run.workload.queue_max = (uint32_t)ls_rng_below(&rng, 50);
     run.workload.timeout_ns = (int64_t)(1 + ls_rng_below(&rng, 100)) * MS;
+    run.workload.lifetime_requests = ls_rng_below(&rng, 2) * ls_rng_below(&rng, 20);
+    run.workload.lifetime_ns = (int64_t)(ls_rng_below(&rng, 2) * ls_rng_below(&rng, 40)) * MS;
+    run.workload.think_exponential = ls_rng_below(&rng, 2) == 0;
+    if (run.workload.law == LOAD_LAW_CLOSED && run.workload.pipeline == 1)
+        run.workload.think_ns = (int64_t)ls_rng_below(&rng, 10) * MS;
     run.window.warmup_ns = (int64_t)ls_rng_below(&rng, 100) * MS;
     run.window.measure_ns = (int64_t)(1 + ls_rng_below(&rng, 200)) * MS;
     run.window.drain_ns = (int64_t)ls_rng_below(&rng, 100) * MS;
@@ -505,8 +520,9 @@ static void random_run(uint64_t seed)
     assert_int_equal(ls_hist_count(run.sum.series[LS_SERIES_RESPONSE_TIME]),
                      fake_measure(&run)->outcome[LOAD_OK] +
                          fake_measure(&run)->outcome[LOAD_TIMEOUT]);
-    if (run.workload.law == LOAD_LAW_CLOSED && run.workload.count > 0)
-        assert_true(fake_measure(&run)->sent <= run.workload.count);
+    if (!load_law_is_open(run.workload.law) && run.workload.count > 0)
+        assert_true(fake_measure(&run)->scheduled <= run.workload.count);
+    check_connections(&run);
     fake_fini(&run);
 }
 

@@ -112,10 +112,12 @@ static void an_open_loop_schedules_the_same_for_any_number_of_agents_and_workers
             workload.rate_per_s = 3333;
             workload.connections = 8;
             run_agents(agents, workers, workload, &warmup, &measure);
-            assert_int_equal(warmup.scheduled,
-                             ls_schedule_count(LS_LAW_CONSTANT, 3333, 0, 0, 30 * MS));
+            assert_int_equal(
+                warmup.scheduled,
+                ls_schedule_count(&(struct ls_arrivals){ .rate_per_s = 3333 }, 0, 0, 30 * MS));
             assert_int_equal(measure.scheduled,
-                             ls_schedule_count(LS_LAW_CONSTANT, 3333, 0, 30 * MS, 130 * MS));
+                             ls_schedule_count(&(struct ls_arrivals){ .rate_per_s = 3333 }, 0,
+                                               30 * MS, 130 * MS));
             assert_int_equal(measure.shed, 0);
             assert_int_equal(measure.outcome[LOAD_OK], measure.scheduled);
         }

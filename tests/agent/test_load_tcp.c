@@ -84,9 +84,10 @@ static void an_open_loop_sends_its_schedule_and_no_more(void **state)
     scene.workload.workers = scene.workload.workers_total = 2;
     play(&scene);
     assert_int_equal(scene.run.totals.warmup.scheduled,
-                     ls_schedule_count(LS_LAW_CONSTANT, 1777, 0, 0, 20 * MS));
-    assert_int_equal(scene.run.totals.measure.scheduled,
-                     ls_schedule_count(LS_LAW_CONSTANT, 1777, 0, 20 * MS, 120 * MS));
+                     ls_schedule_count(&(struct ls_arrivals){ .rate_per_s = 1777 }, 0, 0, 20 * MS));
+    assert_int_equal(
+        scene.run.totals.measure.scheduled,
+        ls_schedule_count(&(struct ls_arrivals){ .rate_per_s = 1777 }, 0, 20 * MS, 120 * MS));
     assert_int_equal(scene.received, sent(&scene));
 }
 

@@ -41,7 +41,7 @@ static void zeros_of_proto3_are_written_and_absent_messages_are_not(void **state
                 "\"start_skew_error_ns\":0}");
     assert_json(&connections.base, 0,
                 "{\"asked\":0,\"opened\":0,\"failed\":0,\"peak\":0,\"reopened\":0,"
-                "\"failures\":[]}");
+                "\"failures\":[],\"retired\":0,\"renewed\":0}");
 }
 
 static void of_proto2_only_what_is_given_is_written(void **state)

@@ -2,20 +2,38 @@
 
 #include <math.h>
 
+#include "common/exponential.h"
 #include "common/rng.h"
 #include "common/schedule.h"
 
 static const int64_t second_ns = INT64_C(1000000000);
 
-static struct ls_schedule walk_from(double rate_per_s, int64_t start_ns, uint64_t first,
-                                    uint64_t stride)
+static struct ls_schedule walk(const struct ls_arrivals *arrivals, int64_t start_ns, uint64_t first,
+                               uint64_t stride)
 {
     struct ls_schedule schedule;
 
-    assert_int_equal(
-        ls_schedule_init(&schedule, LS_LAW_CONSTANT, rate_per_s, start_ns, first, stride, NULL),
-        LS_OK);
+    assert_int_equal(ls_schedule_init(&schedule, arrivals, start_ns, first, stride, NULL), LS_OK);
     return schedule;
+}
+
+/* At most RATES of them are in use at once. */
+#define RATES 64
+
+static const struct ls_arrivals *constant(double rate_per_s)
+{
+    static struct ls_arrivals ring[RATES];
+    static unsigned next;
+    struct ls_arrivals *arrivals = &ring[next++ % RATES];
+
+    *arrivals = (struct ls_arrivals){ .law = LS_LAW_CONSTANT, .rate_per_s = rate_per_s };
+    return arrivals;
+}
+
+static struct ls_schedule walk_from(double rate_per_s, int64_t start_ns, uint64_t first,
+                                    uint64_t stride)
+{
+    return walk(constant(rate_per_s), start_ns, first, stride);
 }
 
 static void a_rate_of_three_takes_exact_thirds(void **state)
@@ -146,7 +164,7 @@ static void counting_equals_walking(void **state)
             schedule.k += ls_rng_below(&rng, 100);
             to = ls_schedule_peek(&schedule);
         }
-        assert_int_equal(ls_schedule_count(LS_LAW_CONSTANT, rate, start, from, to),
+        assert_int_equal(ls_schedule_count(constant(rate), start, from, to),
                          counted_by_walking(rate, start, from, to));
     }
 }
@@ -164,25 +182,24 @@ static void windows_add_up(void **state)
         int64_t b = a + (int64_t)(ls_rng_next(&rng) >> (2 + ls_rng_below(&rng, 60)));
         int64_t start = (int64_t)ls_rng_below(&rng, 2000) - 1000;
 
-        assert_int_equal(
-            ls_schedule_count(LS_LAW_CONSTANT, rate, start, start, a) +
-                ls_schedule_count(LS_LAW_CONSTANT, rate, start, a < start ? start : a, b),
-            ls_schedule_count(LS_LAW_CONSTANT, rate, start, start, b));
+        assert_int_equal(ls_schedule_count(constant(rate), start, start, a) +
+                             ls_schedule_count(constant(rate), start, a < start ? start : a, b),
+                         ls_schedule_count(constant(rate), start, start, b));
     }
 }
 
 static void counts_have_half_open_windows(void **state)
 {
     (void)state;
-    assert_int_equal(ls_schedule_count(LS_LAW_CONSTANT, 1000, 0, 0, second_ns), 1000);
-    assert_int_equal(ls_schedule_count(LS_LAW_CONSTANT, 1000, 0, 1, second_ns + 1), 1000);
-    assert_int_equal(ls_schedule_count(LS_LAW_CONSTANT, 1000, 0, 0, 1), 1);
-    assert_int_equal(ls_schedule_count(LS_LAW_CONSTANT, 1000, 0, 0, 0), 0);
-    assert_int_equal(ls_schedule_count(LS_LAW_CONSTANT, 1000, 50, 0, 50), 0);
-    assert_int_equal(ls_schedule_count(LS_LAW_CONSTANT, 1000, 0, 5, 3), 0);
-    assert_int_equal(ls_schedule_count(LS_LAW_CONSTANT, 1000, INT64_MAX - 1, 0, INT64_MAX), 1);
-    assert_int_equal(ls_schedule_count(LS_LAW_CONSTANT, 1000, 50, INT64_MIN, 51), 1);
-    assert_true(ls_schedule_count(LS_LAW_CONSTANT, 1, INT64_MIN, INT64_MIN, INT64_MAX) > 0);
+    assert_int_equal(ls_schedule_count(constant(1000), 0, 0, second_ns), 1000);
+    assert_int_equal(ls_schedule_count(constant(1000), 0, 1, second_ns + 1), 1000);
+    assert_int_equal(ls_schedule_count(constant(1000), 0, 0, 1), 1);
+    assert_int_equal(ls_schedule_count(constant(1000), 0, 0, 0), 0);
+    assert_int_equal(ls_schedule_count(constant(1000), 50, 0, 50), 0);
+    assert_int_equal(ls_schedule_count(constant(1000), 0, 5, 3), 0);
+    assert_int_equal(ls_schedule_count(constant(1000), INT64_MAX - 1, 0, INT64_MAX), 1);
+    assert_int_equal(ls_schedule_count(constant(1000), 50, INT64_MIN, 51), 1);
+    assert_true(ls_schedule_count(constant(1), INT64_MIN, INT64_MIN, INT64_MAX) > 0);
 }
 
 static void what_never_comes_is_at_the_end_of_time(void **state)
@@ -194,7 +211,7 @@ static void what_never_comes_is_at_the_end_of_time(void **state)
     ls_schedule_advance(&schedule);
     assert_int_equal(ls_schedule_peek(&schedule), INT64_MAX);
     for (double rate = 1e-10; rate > 0; rate /= 2)
-        assert_int_equal(ls_schedule_count(LS_LAW_CONSTANT, rate, 10, 10, INT64_MAX), 1);
+        assert_int_equal(ls_schedule_count(constant(rate), 10, 10, INT64_MAX), 1);
     schedule = walk_from(1, INT64_MAX - second_ns, 0, 1);
     schedule.k = 2;
     assert_int_equal(ls_schedule_peek(&schedule), INT64_MAX);
@@ -214,6 +231,8 @@ static void arguments_out_of_range_are_refused(void **state)
         { LS_LAW_CONSTANT, 1000000001, 0, 1 },
         { LS_LAW_CONSTANT, 1, 0, 0 },
         { LS_LAW_CONSTANT, 1, 3, 3 },
+        { LS_LAW_POISSON, 0, 0, 1 },
+        { LS_LAW_PIECES, 1, 0, 1 },
         { LS_LAW_COUNT, 1, 0, 1 },
         { -1, 1, 0, 1 },
     };
@@ -223,9 +242,12 @@ static void arguments_out_of_range_are_refused(void **state)
         struct ls_schedule schedule = { .k = 99 };
         struct ls_diag diag = { 0 };
 
-        assert_int_equal(ls_schedule_init(&schedule, (enum ls_law)cases[i].law, cases[i].rate, 0,
-                                          cases[i].first, cases[i].stride, &diag),
-                         LS_ERANGE);
+        struct ls_arrivals arrivals = { .law = (enum ls_law)cases[i].law,
+                                        .rate_per_s = cases[i].rate };
+
+        assert_int_equal(
+            ls_schedule_init(&schedule, &arrivals, 0, cases[i].first, cases[i].stride, &diag),
+            LS_ERANGE);
         assert_int_equal(diag.code, LS_ERANGE);
         assert_int_equal(schedule.k, 99);
     }

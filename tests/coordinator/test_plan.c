@@ -102,15 +102,16 @@ static void every_default_is_filled_in(void **state)
     assert_int_equal(f.rc, LS_OK);
     json = ls_msg_to_json(&f.plan.plan->base, 0);
     assert_string_equal(
-        json, "{\"name\":\"my-plan\",\"fleet\":{\"clients\":1,\"servers\":1,\"cpus\":{\"server\":"
-              "\"auto\",\"client\":\"auto\",\"allow_overlap\":false},\"max_start_skew\":\"5ms\","
-              "\"on_agent_loss\":\"abort\"},\"targets\":[{\"name\":\"t\",\"command\":[\"x\"],"
-              "\"host\":\"127.0.0.1\",\"port\":1,\"external\":false,\"ready\":{\"request\":{"
-              "\"method\":\"GET\",\"path\":\"/\"},\"timeout\":\"10s\"},\"stop\":{\"signal\":"
-              "\"TERM\",\"grace\":\"6s\"}}],\"workloads\":[{\"name\":\"w\",\"http\":{\"requests\":"
-              "[{\"method\":\"GET\",\"path\":\"/\"}],\"pipeline\":1},\"connections\":64,\"load\":{"
-              "\"closed\":{}},\"warmup\":\"3s\",\"measure\":\"10s\",\"timeout\":\"5s\","
-              "\"interval\":\"1s\"}],\"schedule\":{\"repetitions\":3,\"order\":\"interleaved\"}}");
+        json,
+        "{\"name\":\"my-plan\",\"fleet\":{\"clients\":1,\"servers\":1,\"cpus\":{\"server\":"
+        "\"auto\",\"client\":\"auto\",\"allow_overlap\":false},\"max_start_skew\":\"5ms\","
+        "\"on_agent_loss\":\"abort\"},\"targets\":[{\"name\":\"t\",\"command\":[\"x\"],"
+        "\"host\":\"127.0.0.1\",\"port\":1,\"external\":false,\"ready\":{\"request\":{"
+        "\"method\":\"GET\",\"path\":\"/\"},\"timeout\":\"10s\"},\"stop\":{\"signal\":"
+        "\"TERM\",\"grace\":\"6s\"}}],\"workloads\":[{\"name\":\"w\",\"http\":{\"requests\":"
+        "[{\"method\":\"GET\",\"path\":\"/\"}],\"pipeline\":1},\"connections\":64,\"load\":{"
+        "\"closed\":{}},\"warmup\":\"3s\",\"measure\":\"10s\",\"timeout\":\"5s\","
+        "\"interval\":\"1s\",\"pacing\":\"precise\"}],\"schedule\":{\"repetitions\":3,\"order\":\"interleaved\"}}");
     free(json);
     end(&f);
 }

@@ -217,6 +217,10 @@ void fake_constant(struct fake_run *run, double rate_per_s)
 {
     run->workload.law = LOAD_LAW_CONSTANT;
     run->workload.rate_per_s = rate_per_s;
+    run->pieces[0] = (struct ls_rate_piece){ .from_per_s = rate_per_s, .to_per_s = rate_per_s };
+    assert_int_equal(ls_rate_pieces_init(run->pieces, 1, NULL), LS_OK);
+    run->workload.pieces = run->pieces;
+    run->workload.piece_count = 1;
 }
 
 struct load_counts *fake_warmup(struct fake_run *run)

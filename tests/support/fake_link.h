@@ -23,7 +23,8 @@ struct fake_link { /* the state of one link, as the test sees it */
 struct fake_run {
     struct load_workload workload;
     struct load_window window;
-    struct agent_driver driver; /* the null driver; a test may replace parts before create() */
+    struct ls_rate_piece pieces[3]; /* for LOAD_LAW_PIECES */
+    struct agent_driver driver;     /* the null driver; a test may replace parts before create() */
     struct agent_recorder *recorder;
     struct agent_engine *engine;
     struct agent_link_env env;
@@ -44,7 +45,8 @@ extern int64_t fake_send_ns; /* how long a flush takes */
 
 /* The null driver, start at 1 s, no warm-up, 1 s to measure, 1 s to drain, 4 connections. */
 void fake_init(struct fake_run *run);
-void fake_constant(struct fake_run *run, double rate_per_s); /* open loop */
+/* Open loop; rates and pieces are set, so that the law may still become another one. */
+void fake_constant(struct fake_run *run, double rate_per_s);
 void fake_create(struct fake_run *run); /* engine and recorder, from workload and window */
 void fake_fini(struct fake_run *run);
 

@@ -1,0 +1,272 @@
+#include "coordinator/plan/load_law.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/units.h"
+#include "coordinator/plan/plan_check_parts.h"
+
+/* ---- kinds ------------------------------------------------------------------------------------
+ */
+
+bool coord_load_is_open(const Ls__Workload *w)
+{
+    return w->load->law_case != LS__LOAD__LAW_CLOSED && w->load->law_case != LS__LOAD__LAW_WAVES;
+}
+
+bool coord_load_is_fixed_count(const Ls__Workload *w)
+{
+    return (w->load->law_case == LS__LOAD__LAW_CLOSED && w->load->closed->requests != NULL) ||
+           (w->load->law_case == LS__LOAD__LAW_WAVES && w->load->waves->requests != NULL);
+}
+
+bool coord_load_is_steady(const Ls__Workload *w)
+{
+    return w->load->law_case != LS__LOAD__LAW_RAMP && w->load->law_case != LS__LOAD__LAW_STEPS &&
+           w->load->law_case != LS__LOAD__LAW_TRACE;
+}
+
+bool coord_load_has_gaps(const Ls__Workload *w)
+{
+    return w->load->law_case == LS__LOAD__LAW_WAVES || w->think != NULL || w->lifetime != NULL;
+}
+
+uint32_t coord_load_queue(const Ls__Workload *w)
+{
+    switch (w->load->law_case) {
+    case LS__LOAD__LAW_CONSTANT:
+        return w->load->constant->queue;
+    case LS__LOAD__LAW_POISSON:
+        return w->load->poisson->queue;
+    case LS__LOAD__LAW_RAMP:
+        return w->load->ramp->queue;
+    case LS__LOAD__LAW_STEPS:
+        return w->load->steps->queue;
+    case LS__LOAD__LAW_TRACE:
+        return w->load->trace->queue;
+    default:
+        return 0;
+    }
+}
+
+/* ---- rates ------------------------------------------------------------------------------------
+ */
+
+int64_t coord_load_measure_ns(const Ls__Workload *w)
+{
+    const Ls__Steps *steps =
+        w->load != NULL && w->load->law_case == LS__LOAD__LAW_STEPS ? w->load->steps : NULL;
+
+    if (w->measure != NULL)
+        return w->measure->ns;
+    if (steps == NULL)
+        return COORD_DEFAULT_MEASURE_NS;
+    if (steps->each == NULL || steps->each->ns <= 0 || steps->n_rates == 0 ||
+        steps->each->ns > INT64_MAX / (int64_t)steps->n_rates)
+        return 0;
+    return steps->each->ns * (int64_t)steps->n_rates;
+}
+
+static double per_s(const Ls__Rate *rate)
+{
+    return rate != NULL ? rate->per_s : 0;
+}
+
+static double ramp_mean(const Ls__Ramp *ramp, int64_t measure_ns)
+{
+    double share = 1;
+
+    if (ramp->over != NULL && measure_ns > 0 && ramp->over->ns < measure_ns)
+        share = (double)ramp->over->ns / (double)measure_ns;
+    return (per_s(ramp->from) + per_s(ramp->to)) / 2 * share + per_s(ramp->to) * (1 - share);
+}
+
+static double steps_mean(const Ls__Steps *steps)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < steps->n_rates; i++)
+        sum += per_s(steps->rates[i]);
+    return steps->n_rates > 0 ? sum / (double)steps->n_rates : 0;
+}
+
+static double trace_mean(const Ls__Trace *trace, int64_t measure_ns)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < trace->n_points; i++) {
+        const Ls__TracePoint *point = trace->points[i];
+        const Ls__TracePoint *next = i + 1 < trace->n_points ? trace->points[i + 1] : NULL;
+        int64_t end_ns = next != NULL && next->at != NULL && next->at->ns < measure_ns
+                             ? next->at->ns
+                             : measure_ns;
+
+        if (point->at != NULL && point->at->ns < end_ns)
+            sum += per_s(point->rate) * (double)(end_ns - point->at->ns);
+    }
+    return measure_ns > 0 ? sum * trace->scale / (double)measure_ns : 0;
+}
+
+double coord_load_offered_per_s(const Ls__Workload *w)
+{
+    int64_t measure_ns = coord_load_measure_ns(w);
+
+    switch (w->load != NULL ? w->load->law_case : LS__LOAD__LAW__NOT_SET) {
+    case LS__LOAD__LAW_CONSTANT:
+        return per_s(w->load->constant->rate);
+    case LS__LOAD__LAW_POISSON:
+        return per_s(w->load->poisson->rate);
+    case LS__LOAD__LAW_RAMP:
+        return ramp_mean(w->load->ramp, measure_ns);
+    case LS__LOAD__LAW_STEPS:
+        return steps_mean(w->load->steps);
+    case LS__LOAD__LAW_TRACE:
+        return trace_mean(w->load->trace, measure_ns);
+    default:
+        return 0;
+    }
+}
+
+double coord_load_warmup_per_s(const Ls__Workload *w)
+{
+    switch (w->load != NULL ? w->load->law_case : LS__LOAD__LAW__NOT_SET) {
+    case LS__LOAD__LAW_RAMP:
+        return per_s(w->load->ramp->from);
+    case LS__LOAD__LAW_STEPS:
+        return w->load->steps->n_rates > 0 ? per_s(w->load->steps->rates[0]) : 0;
+    case LS__LOAD__LAW_TRACE:
+        return w->load->trace->n_points > 0
+                   ? per_s(w->load->trace->points[0]->rate) * w->load->trace->scale
+                   : 0;
+    default:
+        return coord_load_offered_per_s(w);
+    }
+}
+
+/* ---- words ------------------------------------------------------------------------------------
+ */
+
+static void describe_ramp(const Ls__Workload *w, char out[COORD_LAW_TEXT_MAX])
+{
+    const Ls__Ramp *ramp = w->load->ramp;
+    char from[48], to[48], over[48];
+
+    (void)snprintf(out, COORD_LAW_TEXT_MAX, "ramp %s to %s in %s",
+                   ls_format_rate(ramp->from->per_s, from, sizeof(from)),
+                   ls_format_rate(ramp->to->per_s, to, sizeof(to)),
+                   ls_format_duration(ramp->over->ns, over, sizeof(over)));
+}
+
+/* The first few; the plan has them all. */
+static void describe_steps(const Ls__Steps *steps, char out[COORD_LAW_TEXT_MAX])
+{
+    char text[48];
+    size_t len =
+        (size_t)snprintf(out, COORD_LAW_TEXT_MAX,
+                         "steps of %s:", ls_format_duration(steps->each->ns, text, sizeof(text)));
+
+    for (size_t i = 0; i < steps->n_rates; i++) {
+        (void)ls_format_rate(steps->rates[i]->per_s, text, sizeof(text));
+        if (len + strlen(text) + sizeof(", ... 1000 rates") + 2 > COORD_LAW_TEXT_MAX) {
+            (void)snprintf(out + len, COORD_LAW_TEXT_MAX - len, ", ... %zu rates", steps->n_rates);
+            return;
+        }
+        len +=
+            (size_t)snprintf(out + len, COORD_LAW_TEXT_MAX - len, "%s %s", i == 0 ? "" : ",", text);
+    }
+}
+
+static void describe_trace(const Ls__Trace *trace, char out[COORD_LAW_TEXT_MAX])
+{
+    char least[48], most[48];
+    double low = per_s(trace->points[0]->rate), high = low;
+
+    for (size_t i = 1; i < trace->n_points; i++) {
+        double rate = per_s(trace->points[i]->rate);
+
+        low = rate < low ? rate : low;
+        high = rate > high ? rate : high;
+    }
+    (void)snprintf(out, COORD_LAW_TEXT_MAX, "trace%s%.40s, %zu rate%s, %s to %s",
+                   trace->file != NULL ? " " : "", trace->file != NULL ? trace->file : "",
+                   trace->n_points, trace->n_points == 1 ? "" : "s",
+                   ls_format_rate(low * trace->scale, least, sizeof(least)),
+                   ls_format_rate(high * trace->scale, most, sizeof(most)));
+}
+
+static void describe_count(const char *what, const Ls__Count *requests,
+                           char out[COORD_LAW_TEXT_MAX])
+{
+    if (requests != NULL)
+        (void)snprintf(out, COORD_LAW_TEXT_MAX, "%s %" PRIu64 " requests", what, requests->n);
+    else
+        (void)snprintf(out, COORD_LAW_TEXT_MAX, "%s", what);
+}
+
+const char *coord_load_describe(const Ls__Workload *w, char out[COORD_LAW_TEXT_MAX])
+{
+    char text[48];
+
+    switch (w->load->law_case) {
+    case LS__LOAD__LAW_CONSTANT:
+    case LS__LOAD__LAW_POISSON:
+        (void)snprintf(out, COORD_LAW_TEXT_MAX, "%s %s",
+                       w->load->law_case == LS__LOAD__LAW_POISSON ? "poisson" : "constant",
+                       ls_format_rate(coord_load_offered_per_s(w), text, sizeof(text)));
+        break;
+    case LS__LOAD__LAW_RAMP:
+        describe_ramp(w, out);
+        break;
+    case LS__LOAD__LAW_STEPS:
+        describe_steps(w->load->steps, out);
+        break;
+    case LS__LOAD__LAW_TRACE:
+        describe_trace(w->load->trace, out);
+        break;
+    case LS__LOAD__LAW_WAVES:
+        (void)snprintf(text, sizeof(text), "waves of %" PRIu32 "%s", w->load->waves->size,
+                       w->load->waves->requests != NULL ? "," : "");
+        describe_count(text, w->load->waves->requests, out);
+        break;
+    default:
+        describe_count("closed", w->load->closed->requests, out);
+        break;
+    }
+    return out;
+}
+
+const char *coord_load_pacing(const Ls__Workload *w)
+{
+    return w->pacing == LS__PACING__PACING_FRUGAL ? "frugal" : "precise";
+}
+
+const char *coord_load_think(const Ls__Workload *w, char out[COORD_LAW_TEXT_MAX])
+{
+    char text[48];
+
+    out[0] = '\0';
+    if (w->think != NULL)
+        (void)snprintf(out, COORD_LAW_TEXT_MAX, "%s%s",
+                       w->think->distribution == LS__DISTRIBUTION__DISTRIBUTION_EXPONENTIAL
+                           ? "exponential "
+                           : "",
+                       ls_format_duration(w->think->mean->ns, text, sizeof(text)));
+    return out;
+}
+
+const char *coord_load_lifetime(const Ls__Workload *w, char out[COORD_LAW_TEXT_MAX])
+{
+    const Ls__Lifetime *lifetime = w->lifetime;
+    char text[48];
+    size_t len = 0;
+
+    out[0] = '\0';
+    if (lifetime != NULL && lifetime->requests != NULL)
+        len = (size_t)snprintf(out, COORD_LAW_TEXT_MAX, "%" PRIu64 " request%s",
+                               lifetime->requests->n, lifetime->requests->n == 1 ? "" : "s");
+    if (lifetime != NULL && lifetime->time != NULL)
+        (void)snprintf(out + len, COORD_LAW_TEXT_MAX - len, "%s%s", len > 0 ? " or " : "",
+                       ls_format_duration(lifetime->time->ns, text, sizeof(text)));
+    return out;
+}

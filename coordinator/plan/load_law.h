@@ -1,0 +1,42 @@
+/* coordinator/plan/load_law.h - what follows from a workload's arrival law, think time and
+ * lifetime.
+ *
+ * For checked and completed workloads, but for the two functions that say otherwise.
+ */
+#ifndef LS_COORDINATOR_PLAN_LOAD_LAW_H
+#define LS_COORDINATOR_PLAN_LOAD_LAW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/plan.pb-c.h"
+
+#define COORD_LAW_TEXT_MAX 160u
+
+/* Requests are due at instants of their own, whatever the server does. */
+bool coord_load_is_open(const Ls__Workload *workload);
+bool coord_load_is_fixed_count(const Ls__Workload *workload);
+/* The rate is the same all the time, so that the trial has no trend of its own. */
+bool coord_load_is_steady(const Ls__Workload *workload);
+/* A closed loop that is not always full: waves, think times, connections that are replaced. */
+bool coord_load_has_gaps(const Ls__Workload *workload);
+/* Requests of one worker that may be due and wait; 0 in a closed loop. */
+uint32_t coord_load_queue(const Ls__Workload *workload);
+
+/* Length of the measure window: as given, all steps, or the default. Any workload; 0 if it cannot
+ * be known. */
+int64_t coord_load_measure_ns(const Ls__Workload *workload);
+/* Arrivals per second: mean over the measure window, and during the warm-up. Any workload; 0 if it
+ * has no open law, or not one that is complete. */
+double coord_load_offered_per_s(const Ls__Workload *workload);
+double coord_load_warmup_per_s(const Ls__Workload *workload);
+
+/* "closed 50000 requests", "poisson 20k/s", "ramp 1k/s to 9k/s in 5s". Returns out. */
+const char *coord_load_describe(const Ls__Workload *workload, char out[COORD_LAW_TEXT_MAX]);
+const char *coord_load_pacing(const Ls__Workload *workload); /* "precise", "frugal" */
+/* "exponential 50ms"; "100 requests or 10s"; "": none. Return out. */
+const char *coord_load_think(const Ls__Workload *workload, char out[COORD_LAW_TEXT_MAX]);
+const char *coord_load_lifetime(const Ls__Workload *workload, char out[COORD_LAW_TEXT_MAX]);
+
+#endif
