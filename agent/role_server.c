@@ -19,6 +19,7 @@
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/pb.h"
+#include "common/utf8.h"
 
 #define LOG_MAX_BYTES   (16u << 20) /* kept of a target's output, per trial */
 #define LOG_PIECE_BYTES (64u << 10)
@@ -377,17 +378,28 @@ static size_t count(char *const *list)
     return n;
 }
 
+static void clean_all(char **list)
+{
+    for (; *list != NULL; list++)
+        ls_utf8_clean(*list, strlen(*list));
+}
+
 static void on_up(struct server *s, const struct host_target_event *event, int64_t now_ns)
 {
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
     Ls__TargetUp report = LS__TARGET_UP__INIT;
     Ls__Program program = LS__PROGRAM__INIT;
+    char path[4096];
 
+    clean_all(s->argv); /* the target has copies; a message takes well-formed text only */
+    clean_all(s->envp);
+    (void)snprintf(path, sizeof(path), "%s", event->program.path);
+    ls_utf8_clean(path, strlen(path));
     program.argv = s->argv;
     program.n_argv = count(s->argv);
     program.environment = s->envp;
     program.n_environment = count(s->envp);
-    program.path = ls_pb_text(event->program.path);
+    program.path = path;
     program.sha256 = ls_pb_text(event->program.sha256);
     program.version = ls_pb_text(event->program.version);
     program.folder = s->dir;
