@@ -67,6 +67,7 @@ int main(int argc, char **argv)
 
     host_target_main_hook(argc, argv); /* does not return in a supervisor */
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file limit is an error to report, not to die of */
     if (argc > 1 && strcmp(argv[1], "respond") == 0)
         return agent_respond_main(argc - 1, argv + 1);
     if (ls_options_parse(rows, LS_ARRAY_LEN(rows), argc, argv, &args, NULL, 0, &plain, &diag) !=

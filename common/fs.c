@@ -158,13 +158,17 @@ undo:
 static bool make_folder(const char *path, mode_t mode)
 {
     struct stat st;
+    int why;
 
     if (mkdir(path, mode) == 0)
         return true;
-    if (errno != EEXIST && errno != EROFS && errno != EACCES)
+    why = errno;
+    if (why != EEXIST && why != EROFS && why != EACCES)
         return false;
-    if (stat(path, &st) != 0)
+    if (stat(path, &st) != 0) {
+        errno = why; /* why it could not be made, not that it is not there */
         return false;
+    }
     if (!S_ISDIR(st.st_mode)) {
         errno = ENOTDIR;
         return false;

@@ -55,12 +55,14 @@ int coord_cli_print(const Ls__Result *result, bool json, const char *dir, int ex
 
 int coord_cli_fail(bool json, int exit_status, const char *text)
 {
-    Ls__Result *result;
-
     (void)fprintf(stderr, "lockstep: %s\n", text);
-    if (!json)
-        return exit_status;
-    result = coord_run_failed(exit_status, text);
+    return json ? coord_cli_print_failure(exit_status, text) : exit_status;
+}
+
+int coord_cli_print_failure(int exit_status, const char *text)
+{
+    Ls__Result *result = coord_run_failed(exit_status, text);
+
     if (result == NULL)
         return COORD_EXIT_FAULT;
     exit_status = coord_cli_print(result, true, NULL, exit_status);

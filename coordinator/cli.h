@@ -18,6 +18,9 @@ int coord_cmd_report(int argc, char **argv);
  * document on stdout. Returns exit_status. */
 int coord_cli_fail(bool json, int exit_status, const char *text);
 
+/* The document alone, for who has told people already. */
+int coord_cli_print_failure(int exit_status, const char *text);
+
 /* The result on stdout: as JSON, or as text for the terminal. Returns exit_status, or
  * COORD_EXIT_FAULT if stdout took it not. */
 int coord_cli_print(const Ls__Result *result, bool json, const char *dir, int exit_status);

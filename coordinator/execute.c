@@ -30,22 +30,21 @@ static int fail_issues(const struct coord_execute_options *options, const struct
 {
     char *text = ls_issues_format(issues);
     char summary[200];
-    int status;
+    int status = COORD_EXIT_USAGE;
 
-    (void)fprintf(stderr, "%s", text != NULL ? text : "out of memory\n");
     (void)snprintf(summary, sizeof(summary), "%s: %zu mistake%s in the plan; nothing was run",
                    options->file, issues->count + issues->dropped,
                    issues->count + issues->dropped == 1 ? "" : "s");
-    if (options->json && text != NULL) { /* one document has to carry them all */
+    (void)fprintf(stderr, "%slockstep: %s\n", text != NULL ? text : "out of memory\n", summary);
+    if (options->json) { /* one document has to carry them all */
         struct ls_buf all;
 
         ls_buf_init(&all, 1u << 20);
-        ls_buf_adds(&all, text);
+        ls_buf_adds(&all, text != NULL ? text : "");
         ls_buf_adds(&all, summary);
-        status = coord_cli_fail(true, COORD_EXIT_USAGE, all.ok ? (const char *)all.data : summary);
+        status =
+            coord_cli_print_failure(COORD_EXIT_USAGE, all.ok ? (const char *)all.data : summary);
         ls_buf_fini(&all);
-    } else {
-        status = coord_cli_fail(options->json, COORD_EXIT_USAGE, summary);
     }
     free(text);
     return status;

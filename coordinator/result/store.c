@@ -270,112 +270,143 @@ static enum ls_err put(struct coord_store *store, const char *name, struct ls_by
     return LS_OK;
 }
 
+/* A folder in which nothing could be begun is left empty, so that it can be tried again. */
 enum ls_err coord_store_plan(struct coord_store *store, struct ls_bytes text, struct ls_diag *diag)
 {
-    return put(store, COORD_PLAN_FILE, text, diag);
+    enum ls_err rc = put(store, COORD_PLAN_FILE, text, diag);
+    char trials[PATH_MAX];
+
+    if (rc != LS_OK && coord_path(store->dir, COORD_TRIALS_DIR, trials, NULL) == LS_OK)
+        (void)rmdir(trials); /* there may be trials in it already, then it stays */
+    return rc;
 }
 
-enum ls_err coord_store_environment(struct coord_store *store, const Ls__Result *result,
-                                    struct ls_diag *diag)
+static enum ls_err format_hosts(const Ls__Result *result, struct ls_buf *out)
 {
-    struct ls_buf buf;
-    enum ls_err rc;
-
-    ls_buf_init(&buf, COORD_RESULT_MAX_BYTES);
-    ls_buf_adds(&buf, "[");
+    ls_buf_adds(out, "[");
     for (size_t i = 0; i < result->n_hosts; i++) {
         char *json = ls_msg_to_json(&result->hosts[i]->base, 2);
 
-        ls_buf_addf(&buf, "%s\n%s", i == 0 ? "" : ",", json != NULL ? json : "");
-        buf.ok = buf.ok && json != NULL;
+        ls_buf_addf(out, "%s\n%s", i == 0 ? "" : ",", json != NULL ? json : "");
+        out->ok = out->ok && json != NULL;
         free(json);
     }
-    ls_buf_adds(&buf, "\n]\n");
-    rc = buf.ok ? put(store, COORD_HOSTS_FILE,
-                      (struct ls_bytes){ .data = buf.data, .len = buf.len }, diag)
-                : ls_fail(diag, LS_ENOMEM, "no memory for " COORD_HOSTS_FILE);
-    ls_buf_fini(&buf);
-    return rc;
+    ls_buf_adds(out, "\n]\n");
+    return out->ok ? LS_OK : LS_ENOMEM;
 }
 
-/* A file beside its place, on the disk, to be renamed later. temporary: PATH_MAX bytes. */
-static enum ls_err stage(const struct coord_store *store, const char *next, struct ls_bytes data,
-                         char *temporary, struct ls_diag *diag)
+static enum ls_err format_result(const Ls__Result *result, struct ls_buf *out)
 {
-    enum ls_err rc = coord_path(store->dir, next, temporary, diag);
+    char *json = ls_msg_to_json(&result->base, 2);
 
-    if (rc == LS_OK)
-        rc = ls_fs_write(temporary, data, 0644, diag);
-    return rc;
+    ls_buf_adds(out, json != NULL ? json : "");
+    ls_buf_adds(out, "\n");
+    out->ok = out->ok && json != NULL;
+    free(json);
+    return out->ok ? LS_OK : LS_ENOMEM;
 }
 
-static enum ls_err unstage(const struct coord_store *store, const char *name, const char *temporary,
-                           struct ls_diag *diag)
+/* ---- what changes as the run goes on: hosts, result and sums, all three or none ------------- */
+
+enum { HOSTS, RESULT, SUMS, REPLACED_COUNT };
+
+static const char *const replaced_names[REPLACED_COUNT] = { COORD_HOSTS_FILE, COORD_RESULT_FILE,
+                                                            COORD_SUMS_FILE };
+
+/* Where a file waits until it may take its place. out: PATH_MAX bytes. */
+static enum ls_err next_path(const struct coord_store *store, unsigned file, char *out,
+                             struct ls_diag *diag)
+{
+    char name[64];
+
+    (void)snprintf(name, sizeof(name), "%s.next", replaced_names[file]);
+    return coord_path(store->dir, name, out, diag);
+}
+
+static enum ls_err stage(const struct coord_store *store, unsigned file, const struct ls_buf *data,
+                         struct ls_diag *diag)
 {
     char path[PATH_MAX];
-    enum ls_err rc = coord_path(store->dir, name, path, diag);
+    enum ls_err rc = next_path(store, file, path, diag);
 
-    if (rc == LS_OK && rename(temporary, path) != 0)
+    return rc == LS_OK
+               ? ls_fs_write(path, (struct ls_bytes){ .data = data->data, .len = data->len }, 0644,
+                             diag)
+               : rc;
+}
+
+static enum ls_err unstage(const struct coord_store *store, unsigned file, struct ls_diag *diag)
+{
+    char from[PATH_MAX], path[PATH_MAX];
+    enum ls_err rc = next_path(store, file, from, diag);
+
+    if (rc == LS_OK)
+        rc = coord_path(store->dir, replaced_names[file], path, diag);
+    if (rc == LS_OK && rename(from, path) != 0)
         rc = ls_fail(diag, LS_EIO, "cannot write %s: %s", path, strerror(errno));
     return rc;
 }
 
-/* Both files are on the disk before either takes its place, so a full disk changes nothing. A crash
- * between the two renames must not leave a result beside the sums of another one: the old sums go
- * first, and a result without sums reads as one that was not finished. */
-static enum ls_err replace_both(const struct coord_store *store, struct ls_bytes json,
-                                struct ls_bytes sums, struct ls_diag *diag)
+static void remove_staged(const struct coord_store *store)
 {
-    char next_json[PATH_MAX] = "", next_sums[PATH_MAX] = "", old_sums[PATH_MAX];
+    char path[PATH_MAX];
+
+    for (unsigned file = 0; file < REPLACED_COUNT; file++) {
+        if (next_path(store, file, path, NULL) == LS_OK)
+            (void)unlink(path);
+    }
+}
+
+/* All are on the disk before any takes its place, so a full disk changes nothing. A crash between
+ * the renames must not leave a result beside the sums of another one: the old sums go first, and a
+ * result without sums reads as one that was not finished. */
+static enum ls_err replace_all(const struct coord_store *store, const struct ls_buf *data,
+                               struct ls_diag *diag)
+{
+    char old_sums[PATH_MAX];
     enum ls_err rc = coord_path(store->dir, COORD_SUMS_FILE, old_sums, diag);
 
-    if (rc == LS_OK)
-        rc = stage(store, COORD_RESULT_FILE ".next", json, next_json, diag);
-    if (rc == LS_OK)
-        rc = stage(store, COORD_SUMS_FILE ".next", sums, next_sums, diag);
+    for (unsigned file = 0; file < REPLACED_COUNT && rc == LS_OK; file++)
+        rc = stage(store, file, &data[file], diag);
     if (rc == LS_OK && unlink(old_sums) != 0 && errno != ENOENT)
         rc = ls_fail(diag, LS_EIO, "cannot replace %s: %s", old_sums, strerror(errno));
-    if (rc == LS_OK)
-        rc = unstage(store, COORD_RESULT_FILE, next_json, diag);
-    if (rc == LS_OK)
-        rc = unstage(store, COORD_SUMS_FILE, next_sums, diag);
+    for (unsigned file = 0; file < REPLACED_COUNT && rc == LS_OK; file++)
+        rc = unstage(store, file, diag);
     if (rc != LS_OK) {
-        (void)unlink(next_json);
-        (void)unlink(next_sums);
+        remove_staged(store);
         return rc;
     }
     return coord_sync_folder(store->dir, diag);
 }
 
+static bool note_sum(struct coord_store *store, unsigned file, const struct ls_buf *data)
+{
+    char hex[LS_SHA256_HEX];
+
+    ls_sha256_hex((struct ls_bytes){ .data = data->data, .len = data->len }, hex);
+    return coord_sums_set(&store->sums, replaced_names[file], hex);
+}
+
 enum ls_err coord_store_result(struct coord_store *store, const Ls__Result *result,
                                struct ls_diag *diag)
 {
-    char hex[LS_SHA256_HEX];
-    struct ls_buf json, sums;
-    char *text = ls_msg_to_json(&result->base, 2);
+    struct ls_buf data[REPLACED_COUNT];
     enum ls_err rc = LS_ENOMEM;
 
-    ls_buf_init(&json, COORD_RESULT_MAX_BYTES);
-    ls_buf_init(&sums, COORD_SUMS_MAX_BYTES);
-    if (text == NULL)
+    ls_buf_init(&data[HOSTS], COORD_RESULT_MAX_BYTES);
+    ls_buf_init(&data[RESULT], COORD_RESULT_MAX_BYTES);
+    ls_buf_init(&data[SUMS], COORD_SUMS_MAX_BYTES);
+    if (format_hosts(result, &data[HOSTS]) != LS_OK ||
+        format_result(result, &data[RESULT]) != LS_OK || !note_sum(store, HOSTS, &data[HOSTS]) ||
+        !note_sum(store, RESULT, &data[RESULT]))
         goto out;
-    ls_buf_adds(&json, text);
-    ls_buf_adds(&json, "\n");
-    if (!json.ok)
-        goto out;
-    ls_sha256_hex((struct ls_bytes){ .data = json.data, .len = json.len }, hex);
-    if (!coord_sums_set(&store->sums, COORD_RESULT_FILE, hex))
-        goto out;
-    coord_sums_format(&store->sums, &sums);
-    if (!sums.ok)
-        goto out;
-    rc = replace_both(store, (struct ls_bytes){ .data = json.data, .len = json.len },
-                      (struct ls_bytes){ .data = sums.data, .len = sums.len }, diag);
+    coord_sums_format(&store->sums, &data[SUMS]);
+    if (data[SUMS].ok)
+        rc = replace_all(store, data, diag);
 out:
     if (rc == LS_ENOMEM)
         (void)ls_fail(diag, rc, "no memory for " COORD_RESULT_FILE);
-    ls_buf_fini(&sums);
-    ls_buf_fini(&json);
-    free(text);
+    for (unsigned file = 0; file < REPLACED_COUNT; file++)
+        ls_buf_fini(&data[file]);
     return rc;
 }

@@ -42,10 +42,8 @@ const char *coord_store_dir(const struct coord_store *store);
 
 enum ls_err coord_store_plan(struct coord_store *store, struct ls_bytes text,
                              struct ls_diag *diag) LS_NODISCARD;
-/* environment.json, from result->hosts. */
-enum ls_err coord_store_environment(struct coord_store *store, const Ls__Result *result,
-                                    struct ls_diag *diag) LS_NODISCARD;
-/* result.json, then SHA256SUMS over everything that is in the folder. */
+/* result.json, environment.json from its hosts, and SHA256SUMS over everything that is in the
+ * folder: when it fails, all three are as they were. */
 enum ls_err coord_store_result(struct coord_store *store, const Ls__Result *result,
                                struct ls_diag *diag) LS_NODISCARD;
 

@@ -590,8 +590,7 @@ static enum ls_err save(struct run *r, struct ls_diag *diag)
         return ls_fail(diag, rc, "out of memory for the summary");
     if (r->store == NULL)
         return LS_OK;
-    rc = coord_store_environment(r->store, r->result, diag);
-    return rc == LS_OK ? coord_store_result(r->store, r->result, diag) : rc;
+    return coord_store_result(r->store, r->result, diag);
 }
 
 /* The next trial needs agents that listen. */

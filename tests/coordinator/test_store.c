@@ -135,7 +135,6 @@ static void write_all(struct rig *rig)
 
     assert_int_equal(coord_store_create(rig->dir, &store, NULL), LS_OK);
     assert_int_equal(coord_store_plan(store, bytes("name: sample\n"), NULL), LS_OK);
-    assert_int_equal(coord_store_environment(store, rig->result, NULL), LS_OK);
     for (size_t i = 0; i < rig->result->n_trials; i++)
         assert_int_equal(write_trial(store, rig->result->trials[i], NULL), LS_OK);
     assert_int_equal(coord_store_result(store, rig->result, NULL), LS_OK);
@@ -629,8 +628,6 @@ static void whole_run(void *ctx)
 
     assert_int_equal(ls_fs_remove_tree(rig->dir, NULL), LS_OK);
     rc = coord_store_create(rig->dir, &store, NULL);
-    if (rc == LS_OK)
-        rc = coord_store_environment(store, rig->result, NULL);
     if (rc == LS_OK)
         rc = write_trial(store, rig->result->trials[0], NULL);
     if (rc == LS_OK)
