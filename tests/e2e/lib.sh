@@ -40,16 +40,20 @@ show() {
 }
 
 # expect STATUS COMMAND...: runs it, with stdout in ./out and stderr in ./err, and fails unless it
-# ends with STATUS.
+# ends with STATUS. "0 4" is one or the other: what a crowded machine makes of figures is not a
+# case's business.
 expect() {
     wanted=$1
     shift
     status=0
     "$@" >out 2>err || status=$?
-    [ "$status" -eq "$wanted" ] || {
+    case " $wanted " in
+    *" $status "*) ;;
+    *)
         show out err
         fail "status $status instead of $wanted: $*"
-    }
+        ;;
+    esac
 }
 
 # says FILE TEXT: the file holds the text.
