@@ -167,6 +167,18 @@ static enum ls_err add_tls(struct agent_build *build, Ls__Request *const *reques
     return rc;
 }
 
+static enum load_io io_of(Ls__Io io)
+{
+    switch (io) {
+    case LS__IO__IO_LIBEV:
+        return LOAD_IO_LIBEV;
+    case LS__IO__IO_IO_URING:
+        return LOAD_IO_URING;
+    default:
+        return LOAD_IO_AUTO;
+    }
+}
+
 static enum ls_err begin(const Ls__Prepare *prepare, struct agent_build **out_build,
                          struct ls_diag *diag)
 {
@@ -184,6 +196,7 @@ static enum ls_err begin(const Ls__Prepare *prepare, struct agent_build **out_bu
     build->workload.pipeline = 1;
     build->workload.connections = 1;
     build->workload.workers = build->workload.workers_total = 1;
+    build->workload.io = io_of(prepare->workload->io);
     build->workload.timeout_ns = prepare->workload->timeout->ns;
     rc = agent_parse_address(prepare->target->host, prepare->target->port, &build->workload.address,
                              &build->workload.address_len, diag);

@@ -141,6 +141,7 @@ static enum ls_err health_of(const struct load_health *workers, uint32_t count,
         out->items[i].window_ns = workers[i].window_ns;
         out->items[i].voluntary_switches = workers[i].voluntary_switches;
         out->items[i].involuntary_switches = workers[i].involuntary_switches;
+        out->items[i].stamps_dropped = workers[i].stamps_dropped;
         out->pointers[i] = &out->items[i];
     }
     return LS_OK;
@@ -314,7 +315,7 @@ static void on_preflight(struct client *c, const struct load_event *event, int64
         return;
     }
     agent_session_ready_facts(c->env.session, ls_cpuset_format(&c->cpus, cpus, sizeof(cpus)),
-                              agent_load_io(c->load), &counts);
+                              agent_load_io(c->load), agent_load_io_reason(c->load), &counts);
     agent_session_on(c->env.session, LS_ON_READY, now_ns, NULL);
 }
 

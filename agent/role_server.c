@@ -412,7 +412,7 @@ static void on_up(struct server *s, const struct host_target_event *event, int64
     if (agent_session_report(s->env.session, &envelope) != LS_OK)
         ls_log(LS_LOG_ERROR, "server.report_lost", "trial=%" PRIu32, report.trial);
     (void)snprintf(s->cpus, sizeof(s->cpus), "%s", event->cpus);
-    agent_session_ready_facts(s->env.session, s->cpus, "", NULL);
+    agent_session_ready_facts(s->env.session, s->cpus, "", "", NULL);
     agent_session_on(s->env.session, LS_ON_READY, now_ns, NULL);
 }
 

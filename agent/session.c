@@ -26,6 +26,7 @@ struct agent_session {
     bool abandoned; /* nobody is there to report to */
     char cpus[128];
     char io[32];
+    char io_reason[240];
     Ls__Requests preflight;
 };
 
@@ -102,10 +103,11 @@ bool agent_session_said_bye(const struct agent_session *s)
 }
 
 void agent_session_ready_facts(struct agent_session *s, const char *cpus, const char *io,
-                               const Ls__Requests *preflight)
+                               const char *io_reason, const Ls__Requests *preflight)
 {
     (void)snprintf(s->cpus, sizeof(s->cpus), "%s", cpus);
     (void)snprintf(s->io, sizeof(s->io), "%s", io);
+    (void)snprintf(s->io_reason, sizeof(s->io_reason), "%s", io_reason);
     if (preflight != NULL)
         s->preflight = *preflight;
 }
@@ -131,6 +133,7 @@ static void report_phase(struct agent_session *s, int64_t at_ns,
     if (s->phase == LS_PHASE_READY) {
         phase.cpus = s->cpus;
         phase.io = s->io;
+        phase.io_reason = s->io_reason;
         phase.preflight = &s->preflight;
     }
     envelope.body_case = LS__ENVELOPE__BODY_PHASE;
@@ -224,7 +227,7 @@ static void on_prepare(struct agent_session *s, const Ls__Prepare *prepare, int6
     s->trial = prepare->trial;
     s->attempt = 0;
     s->abandoned = false;
-    s->cpus[0] = s->io[0] = '\0';
+    s->cpus[0] = s->io[0] = s->io_reason[0] = '\0';
     ls__requests__init(&s->preflight);
     agent_session_on(s, LS_ON_PREPARE, now_ns, NULL);
     if (s->class->prepare(s->role, prepare, &diag) != LS_OK)

@@ -55,7 +55,7 @@ void agent_session_on(struct agent_session *session, enum ls_event event, int64_
                       const struct agent_failure *failure);
 /* What READY is to carry; copied. */
 void agent_session_ready_facts(struct agent_session *session, const char *cpus, const char *io,
-                               const Ls__Requests *preflight);
+                               const char *io_reason, const Ls__Requests *preflight);
 /* Sends a report; the trial's number is the caller's. LS_EAGAIN: full. */
 enum ls_err agent_session_report(struct agent_session *session, Ls__Envelope *report) LS_NODISCARD;
 uint32_t agent_session_room(const struct agent_session *session);

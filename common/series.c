@@ -4,8 +4,10 @@
 
 #include "common/attr.h"
 
-static const char *const names[] = { "response_time", "service_time",   "send_lag",  "first_byte",
-                                     "connect_time",  "handshake_time", "read_delay" };
+static const char *const names[] = {
+    "response_time", "service_time",   "send_lag",   "first_byte",
+    "connect_time",  "handshake_time", "read_delay", "kernel_time"
+};
 static_assert(LS_ARRAY_LEN(names) == LS_SERIES_COUNT, "a name for each series");
 
 const char *ls_series_name(enum ls_series series)

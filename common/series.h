@@ -11,6 +11,7 @@ enum ls_series {
     LS_SERIES_CONNECT_TIME,   /* TCP connection - start of the attempt */
     LS_SERIES_HANDSHAKE_TIME, /* TLS session - TCP connection */
     LS_SERIES_READ_DELAY,     /* our read - arrival in the kernel, of an answer's last byte */
+    LS_SERIES_KERNEL_TIME,    /* that arrival - first byte sent: service time without our reading */
     LS_SERIES_COUNT
 };
 

@@ -46,6 +46,7 @@ struct arguments {
     const char *server_name;
     bool no_resume;
     const char *cpus;
+    const char *io;
     const char *out;
     bool json;
     bool quiet;
@@ -101,6 +102,8 @@ static const struct ls_option rows[] = {
     { "no-resume", 0, LS_OPTION_FLAG, ROW(no_resume), NULL, NULL, 1, 0,
       "https: a full handshake for each connection" },
     { "cpus", 0, LS_OPTION_TEXT, ROW(cpus), "LIST", "auto", 1, 0, "CPUs of the workers: 2-3" },
+    { "io", 0, LS_OPTION_TEXT, ROW(io), "HOW", "auto", 1, 0,
+      "auto, libev or io_uring: how the workers wait for their sockets" },
     { "out", 'o', LS_OPTION_TEXT, ROW(out), "DIR", NULL, 1, 0, "write a result folder, too" },
     { "json", 0, LS_OPTION_FLAG, ROW(json), NULL, NULL, 1, 0, "the result as one JSON document" },
     { "quiet", 'q', LS_OPTION_FLAG, ROW(quiet), NULL, NULL, 1, 0, "no progress on stderr" },
@@ -111,6 +114,7 @@ static const struct ls_option rows[] = {
 struct draft {
     struct arguments args;
     struct coord_url url;
+    Ls__Io io;
     char name[64];
     char *body;                      /* owned */
     char *expect_body;               /* owned */
@@ -159,6 +163,21 @@ static void name_target(struct draft *d)
     }
 }
 
+static enum ls_err read_io(const char *word, Ls__Io *out, struct ls_diag *diag)
+{
+    static const char *const words[] = {
+        [LS__IO__IO_AUTO] = "auto", [LS__IO__IO_LIBEV] = "libev", [LS__IO__IO_IO_URING] = "io_uring"
+    };
+
+    for (size_t i = 0; i < LS_ARRAY_LEN(words); i++) {
+        if (strcmp(word, words[i]) == 0) {
+            *out = (Ls__Io)i;
+            return LS_OK;
+        }
+    }
+    return ls_fail(diag, LS_EINVAL, "--io '%.40s': auto, libev or io_uring is expected", word);
+}
+
 static enum ls_err read_words(struct draft *d, struct ls_diag *diag)
 {
     enum ls_err rc = LS_OK;
@@ -179,6 +198,8 @@ static enum ls_err read_words(struct draft *d, struct ls_diag *diag)
         rc = text_or_file(d->args.body, &d->body, diag);
     if (rc == LS_OK && d->args.expect_body != NULL)
         rc = text_or_file(d->args.expect_body, &d->expect_body, diag);
+    if (rc == LS_OK)
+        rc = read_io(d->args.io, &d->io, diag);
     name_target(d);
     return rc;
 }
@@ -350,6 +371,8 @@ static enum ls_err compose(struct draft *d, char **out_text, struct ls_diag *dia
     workload.warmup = &warmup;
     workload.measure = &measure;
     workload.timeout = &timeout;
+    workload.has_io = true;
+    workload.io = d->io;
     schedule.has_repetitions = true;
     schedule.repetitions = 1;
     plan.name = ls_pb_text("bench");

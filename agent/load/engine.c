@@ -27,6 +27,7 @@ void engine_edges(struct agent_engine *e)
     if (e->state != ENGINE_RUNNING)
         return;
     engine_integrate(e);
+    engine_compare_clocks(e);
     health_lap(e);
     if (e->now_ns >= e->end_ns) {
         e->measuring = false;

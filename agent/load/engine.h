@@ -49,6 +49,7 @@ struct agent_engine_setup {
     struct agent_link_hub *hub; /* created with agent_engine_link_env */
     struct agent_recorder *recorder;
     int64_t (*clock)(void);
+    int64_t (*wall_clock)(void); /* that of the links' receive stamps; NULL: they are not used */
     struct agent_health *health; /* NULL: no costs are read */
     const int64_t *spun_ns;      /* the pacer's; may be NULL without health */
     void (*handed)(void *ctx);   /* a slice was handed over: only signals */

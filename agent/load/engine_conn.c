@@ -271,7 +271,7 @@ static void on_opened(void *ctx, int error)
         engine_refill(conn);
 }
 
-static void on_bytes(void *ctx, struct ls_bytes in)
+static void on_bytes(void *ctx, struct ls_bytes in, int64_t wall_ns)
 {
     struct conn *conn = ctx;
     struct agent_engine *e = conn->engine;
@@ -280,7 +280,10 @@ static void on_bytes(void *ctx, struct ls_bytes in)
     event_begins(e);
     if (is_measuring(e))
         e->recorder->current->bytes_in += in.len;
+    if (wall_ns != 0 && e->set.wall_clock != NULL)
+        e->received_ns = wall_ns - e->wall_ahead_ns;
     rc = e->set.driver->feed(conn_driver(conn), in);
+    e->received_ns = 0;
     if (LS_LIKELY(rc == LS_OK)) {
         conn->stuck = false;
         if (e->state == ENGINE_RUNNING)

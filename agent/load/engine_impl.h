@@ -7,7 +7,8 @@
 #include "agent/load/pacer.h"
 #include "common/schedule.h"
 
-#define NO_OP UINT32_MAX
+#define NO_OP          UINT32_MAX
+#define STAMP_ERROR_NS INT64_C(2000) /* of the difference between two clocks, read in turn */
 
 enum op_state { OP_FREE, OP_UNSENT, OP_SENT };
 
@@ -82,7 +83,9 @@ struct agent_engine {
     struct agent_engine_setup set;
     struct agent_driver_env driver_env;
     struct agent_recorder *recorder;
-    int64_t now_ns; /* of the event being worked on */
+    int64_t now_ns;        /* of the event being worked on */
+    int64_t received_ns;   /* when the kernel had the bytes that are being fed; 0: unknown */
+    int64_t wall_ahead_ns; /* of the monotonic clock; looked at in each interval */
     enum engine_state state;
     bool open_loop; /* arrivals may have to wait: the open laws, and waves */
     bool waves;
@@ -182,6 +185,7 @@ void engine_shed_until(struct agent_engine *e, int64_t scheduled_ns); /* those d
 void engine_integrate(struct agent_engine *e); /* in flight up to now, over the measure window */
 
 /* engine.c */
-void engine_edges(struct agent_engine *e); /* a slice or a window begins or ends */
+void engine_edges(struct agent_engine *e);
+void engine_compare_clocks(struct agent_engine *e); /* a slice or a window begins or ends */
 
 #endif

@@ -150,6 +150,34 @@ static void note_trouble(struct agent_engine *e, const struct op *op,
     e->summary.request = op->request;
 }
 
+void engine_compare_clocks(struct agent_engine *e)
+{
+    int64_t before_ns;
+    int64_t wall_ns;
+
+    if (e->set.wall_clock == NULL)
+        return;
+    before_ns = e->set.clock();
+    wall_ns = e->set.wall_clock();
+    e->wall_ahead_ns = wall_ns - before_ns - (e->set.clock() - before_ns) / 2;
+}
+
+/* The kernel had the answer between our send and our read, or the wall clock was set meanwhile. */
+static void record_arrival(struct agent_engine *e, struct agent_slice *slice, const struct op *op)
+{
+    int64_t service_ns = e->now_ns - op->sent_ns;
+    int64_t delay_ns = e->now_ns - e->received_ns;
+
+    if (delay_ns < -STAMP_ERROR_NS || delay_ns > service_ns + STAMP_ERROR_NS) {
+        slice->health.stamps_dropped++;
+        engine_compare_clocks(e);
+        return;
+    }
+    delay_ns = delay_ns < 0 ? 0 : delay_ns > service_ns ? service_ns : delay_ns;
+    ls_hist_record(slice->series[LS_SERIES_READ_DELAY], delay_ns);
+    ls_hist_record(slice->series[LS_SERIES_KERNEL_TIME], service_ns - delay_ns);
+}
+
 static void record_end(struct agent_engine *e, const struct conn *conn, const struct op *op,
                        const struct agent_reply *reply)
 {
@@ -173,6 +201,8 @@ static void record_end(struct agent_engine *e, const struct conn *conn, const st
     slice->ok_in_window += outcome == LOAD_OK && e->now_ns < e->end_ns;
     ls_hist_record(slice->series[LS_SERIES_RESPONSE_TIME], waited_ns);
     ls_hist_record(slice->series[LS_SERIES_SERVICE_TIME], e->now_ns - op->sent_ns);
+    if (e->received_ns != 0)
+        record_arrival(e, slice, op);
 }
 
 /* ---- arrivals -------------------------------------------------------------------------------- */

@@ -71,6 +71,7 @@ void agent_health_lap(struct agent_health *health, int64_t now_ns, int64_t spin_
     lap.window_ns = now.window_ns - health->at.window_ns;
     lap.voluntary_switches = now.voluntary_switches - health->at.voluntary_switches;
     lap.involuntary_switches = now.involuntary_switches - health->at.involuntary_switches;
+    lap.stamps_dropped = 0; /* counted where it is noticed */
     load_health_add(into, &lap);
     health->at = now;
 }
@@ -83,4 +84,5 @@ void load_health_add(struct load_health *dst, const struct load_health *src)
     dst->window_ns += src->window_ns;
     dst->voluntary_switches += src->voluntary_switches;
     dst->involuntary_switches += src->involuntary_switches;
+    dst->stamps_dropped += src->stamps_dropped;
 }

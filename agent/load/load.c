@@ -28,6 +28,7 @@ struct agent_load {
     const struct agent_link_class *link;
     const struct agent_link_class *carrier; /* of link, if that is TLS */
     struct agent_link_class tls_link;
+    struct ls_diag io_reason; /* LS_OK: the link is what was asked for */
     enum load_state state;
     struct agent_preflight *preflight; /* owned */
 
@@ -112,12 +113,11 @@ enum ls_err agent_load_create(const struct load_workload *workload, const struct
     load->workload = workload;
     load->env = *env;
     load->driver = agent_driver_find(workload->driver);
-    load->link = agent_link_find(workload->link);
     if (load->driver == NULL)
         rc = ls_fail(diag, LS_EINVAL, "unknown protocol '%s'", workload->driver);
-    else if (load->link == NULL)
-        rc = ls_fail(diag, LS_EINVAL, "unknown link '%s'", workload->link);
     else
+        rc = agent_link_choose(workload->link, workload->io, &load->link, &load->io_reason, diag);
+    if (rc == LS_OK)
         rc = load->driver->check(workload, diag);
     if (rc == LS_OK)
         rc = alloc_sums(load, diag);
@@ -265,6 +265,11 @@ bool agent_load_stop(struct agent_load *load)
 const char *agent_load_io(const struct agent_load *load)
 {
     return load->link->io;
+}
+
+const char *agent_load_io_reason(const struct agent_load *load)
+{
+    return load->io_reason.text;
 }
 
 /* ---- intervals ------------------------------------------------------------------------------- */

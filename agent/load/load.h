@@ -34,6 +34,7 @@ struct load_health {
     int64_t window_ns;
     uint64_t voluntary_switches;
     uint64_t involuntary_switches;
+    uint64_t stamps_dropped; /* receive stamps that made no sense: the wall clock was set */
 };
 
 /* What happened in one interval, all workers together. Intervals are [start + i x interval_ns,
@@ -136,7 +137,9 @@ bool agent_load_stop(struct agent_load *load);
 /* True with the next event in order; false if there is none now. */
 bool agent_load_poll(struct agent_load *load, struct load_event *out_event);
 
-/* Which link moves the bytes: "libev". */
+/* How the bytes are moved, "libev" or "io_uring", and why it is not what auto prefers; "": it is,
+ * or something was asked for. */
 const char *agent_load_io(const struct agent_load *load);
+const char *agent_load_io_reason(const struct agent_load *load);
 
 #endif

@@ -22,6 +22,14 @@ enum load_law {
     LOAD_LAW_COUNT
 };
 
+/* How links wait for their sockets. */
+enum load_io {
+    LOAD_IO_AUTO, /* io_uring where it works */
+    LOAD_IO_LIBEV,
+    LOAD_IO_URING,
+    LOAD_IO_COUNT
+};
+
 /* One request of the rotation, in the driver's own wire form. */
 struct load_request {
     struct ls_bytes bytes;  /* complete: request line, headers, body */
@@ -51,6 +59,7 @@ struct load_workload {
     const char *driver;         /* "http1", "null" */
     const char *link;           /* "tcp" */
     const struct load_tls *tls; /* NULL: none */
+    enum load_io io;
     struct sockaddr_storage address;
     socklen_t address_len;
     const struct load_request *requests;
@@ -64,6 +73,7 @@ struct load_workload {
     uint32_t connections; /* of all workers of all agents */
     uint32_t queue_max;   /* arrivals of one worker that are due but not sent; then shed */
     int64_t timeout_ns;   /* of one request, from its scheduled instant */
+    bool stamps;          /* have the kernel say when answers arrive */
     uint64_t seed;
     bool frugal;                /* sleep until an arrival is due instead of spinning at the end */
     int64_t think_ns;           /* closed: mean time from an answer to the next request; 0: none */

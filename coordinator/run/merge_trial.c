@@ -164,6 +164,7 @@ static void fill_latencies(struct finish *f, const struct merge_hists *hists,
         [LS_SERIES_CONNECT_TIME] = &(message)->connect_time,     \
         [LS_SERIES_HANDSHAKE_TIME] = &(message)->handshake_time, \
         [LS_SERIES_READ_DELAY] = &(message)->read_delay,         \
+        [LS_SERIES_KERNEL_TIME] = &(message)->kernel_time,       \
     }
 
 static void add_requests(struct finish *f, Ls__Requests **field, const Ls__Requests *src)
@@ -267,6 +268,7 @@ static void fill_cpu(struct finish *f, Ls__Client *client, const Ls__ClientRepor
         cpu->spin_ns = (int64_t)((uint64_t)cpu->spin_ns + (uint64_t)worker->spin_ns);
         cpu->voluntary_switches += worker->voluntary_switches;
         cpu->involuntary_switches += worker->involuntary_switches;
+        client->stamps_dropped += worker->stamps_dropped;
         if (window <= 0)
             continue;
         cores += (double)worker->cpu_ns / window;
@@ -294,6 +296,7 @@ static void fill_client(struct finish *f, const struct merge_agent *agent)
     if (agent->ready != NULL) {
         set_string(f, &client->cpus, agent->ready->cpus);
         set_string(f, &client->io, agent->ready->io);
+        set_string(f, &client->io_reason, agent->ready->io_reason);
         add_phase(f, &client->preflight, agent->ready->preflight);
     } else if (final != NULL) {
         add_phase(f, &client->preflight, final->preflight);

@@ -432,7 +432,7 @@ static void answer_for_a_while(void *ctx)
         fake_now_ns += 100000;
         agent_engine_tick(run->engine, fake_now_ns);
         for (unsigned i = 0; i < run->link_count; i++)
-            run->env.bytes(run->links[i]->ctx, in);
+            run->env.bytes(run->links[i]->ctx, in, 0);
         if (fake_now_ns % (3 * MS) == 0)
             fake_collect(run);
     }
@@ -494,7 +494,7 @@ static void create_once(void *ctx)
     struct agent_engine_setup setup = { .workload = &workload,
                                         .window = &window,
                                         .driver = agent_driver_find("null"),
-                                        .link = agent_link_find("null") };
+                                        .link = agent_link_find("null", NULL) };
     struct agent_engine *engine = NULL;
     struct ls_diag diag = { 0 };
     enum ls_err rc = agent_engine_create(&setup, &engine, &diag);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "agent/load/link.h"
 #include "common/clock.h"
 #include "common/schedule.h"
 #include "tests/support/load_run.h"
@@ -11,6 +12,9 @@
 #define MS LS_NS_PER_MS
 
 /* A load of the null protocol over TCP on a server with that script, to its end. */
+static enum load_io io; /* which link, and whether it stamps: each test runs over each */
+static bool stamps;
+
 struct scene {
     struct rude_script script;
     struct load_workload workload;
@@ -25,6 +29,8 @@ static void prepare(struct scene *scene)
 {
     *scene = (struct scene){ .workload = load_run_null_workload() };
     scene->workload.link = "tcp";
+    scene->workload.io = io;
+    scene->workload.stamps = stamps;
 }
 
 static void play(struct scene *scene)
@@ -322,5 +328,21 @@ int main(void)
         cmocka_unit_test(a_preflight_names_the_request_and_what_was_got_instead),
         cmocka_unit_test(a_preflight_can_be_cancelled_and_destroyed),
     };
-    return cmocka_run_group_tests_name("agent.load_tcp", tests, NULL, NULL);
+    int failed = 0;
+
+    for (unsigned with = 0; with < 4; with++) {
+        const struct agent_link_class *link;
+        struct ls_diag why = { 0 };
+        struct ls_diag diag;
+
+        io = with % 2 == 0 ? LOAD_IO_LIBEV : LOAD_IO_URING;
+        stamps = with >= 2;
+        if (agent_link_choose("tcp", io, &link, &why, &diag) != LS_OK) {
+            print_message("skipped: %s\n", diag.text);
+            continue;
+        }
+        print_message("over %s%s\n", link->io, stamps ? ", with receive stamps" : "");
+        failed += cmocka_run_group_tests_name("agent.load_tcp", tests, NULL, NULL);
+    }
+    return failed;
 }

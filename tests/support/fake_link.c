@@ -188,7 +188,8 @@ void fake_opened(struct fake_run *run, unsigned link, int error)
 void fake_answer(struct fake_run *run, unsigned link, size_t n)
 {
     run->links[link]->answered += n;
-    run->env.bytes(run->links[link]->ctx, (struct ls_bytes){ .data = zeros, .len = n });
+    run->env.bytes(run->links[link]->ctx, (struct ls_bytes){ .data = zeros, .len = n },
+                   run->stamp_ns);
 }
 
 uint64_t fake_unanswered(const struct fake_run *run, unsigned link)

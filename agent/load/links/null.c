@@ -96,7 +96,7 @@ static void complete(struct agent_link_hub *hub, struct null_link *link)
         size_t len = link->bytes < BUFFER_BYTES ? link->bytes : BUFFER_BYTES;
 
         link->bytes -= len;
-        hub->env.bytes(link->ctx, (struct ls_bytes){ .data = hub->zeros, .len = len });
+        hub->env.bytes(link->ctx, (struct ls_bytes){ .data = hub->zeros, .len = len }, 0);
         if (link->is_pending)
             return; /* has sent more: its turn comes again */
     }

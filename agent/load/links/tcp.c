@@ -11,6 +11,7 @@
 
 #include "agent/load/link.h"
 #include "agent/load/links/ev_turn.h"
+#include "agent/load/links/stamp.h"
 
 #define BUFFER_BYTES 65536u
 #define SPILL_BYTES  16384u /* most that is pulled at once, and so left when a socket is full */
@@ -212,13 +213,35 @@ static void on_connected(struct tcp_link *link)
     hub->env.opened(link->ctx, error);
 }
 
+/* As recv(), with the kernel's stamp. */
+static ssize_t receive_stamped(struct agent_link_hub *hub, int fd, int64_t *out_wall_ns)
+{
+    union {
+        struct cmsghdr align;
+        uint8_t bytes[STAMP_CONTROL_BYTES];
+    } control;
+    struct iovec where = { .iov_base = hub->in, .iov_len = sizeof(hub->in) };
+    struct msghdr message = { .msg_iov = &where,
+                              .msg_iovlen = 1,
+                              .msg_control = &control,
+                              .msg_controllen = sizeof(control) };
+    ssize_t n = recvmsg(fd, &message, 0);
+
+    for (struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&message) : NULL; c != NULL;
+         c = CMSG_NXTHDR(&message, c))
+        stamp_read(c, out_wall_ns);
+    return n;
+}
+
 static void on_readable(struct tcp_link *link)
 {
     struct agent_link_hub *hub = link->hub;
-    ssize_t n = recv(link->io.fd, hub->in, sizeof(hub->in), 0);
+    int64_t wall_ns = 0;
+    ssize_t n = hub->env.stamps ? receive_stamped(hub, link->io.fd, &wall_ns)
+                                : recv(link->io.fd, hub->in, sizeof(hub->in), 0);
 
     if (LS_LIKELY(n > 0)) {
-        hub->env.bytes(link->ctx, (struct ls_bytes){ .data = hub->in, .len = (size_t)n });
+        hub->env.bytes(link->ctx, (struct ls_bytes){ .data = hub->in, .len = (size_t)n }, wall_ns);
         return;
     }
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -257,6 +280,8 @@ static void open_link(struct agent_link_hub *hub, void *state, void *ctx,
     *link = (struct tcp_link){ .ctx = ctx, .hub = hub, .spill = NO_SPILL };
     /* Fails for what is not TCP, where there is no delay to turn off. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+    if (hub->env.stamps)
+        stamp_request(fd);
     if (connect(fd, address, address_len) != 0 && errno != EINPROGRESS) {
         int error = errno;
 

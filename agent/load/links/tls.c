@@ -93,7 +93,7 @@ static void on_opened(void *ctx, int error)
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-static void read_records(struct tls_link *link)
+static void read_records(struct tls_link *link, int64_t wall_ns)
 {
     struct agent_link_hub *hub = link->hub;
     enum tls_result result;
@@ -102,7 +102,8 @@ static void read_records(struct tls_link *link)
     do {
         result = tls_open(link->session, hub->plain_in, sizeof(hub->plain_in), &len);
         if (len > 0)
-            hub->env.bytes(link->ctx, (struct ls_bytes){ .data = hub->plain_in, .len = len });
+            hub->env.bytes(link->ctx, (struct ls_bytes){ .data = hub->plain_in, .len = len },
+                           wall_ns);
         if (link->session == NULL)
             return; /* closed by the callee */
     } while (result == TLS_OK && len == sizeof(hub->plain_in));
@@ -113,7 +114,7 @@ static void read_records(struct tls_link *link)
         hub->env.ended(link->ctx, LOAD_TLS_ERROR, EPROTO);
 }
 
-static void on_bytes(void *ctx, struct ls_bytes in)
+static void on_bytes(void *ctx, struct ls_bytes in, int64_t wall_ns)
 {
     struct tls_link *link = ctx;
     struct agent_link_hub *hub = link->hub;
@@ -133,7 +134,7 @@ static void on_bytes(void *ctx, struct ls_bytes in)
         if (link->session == NULL)
             return;
     }
-    read_records(link);
+    read_records(link, wall_ns);
 }
 
 static void on_ended(void *ctx, enum load_outcome how, int error)
@@ -198,15 +199,18 @@ static enum ls_err hub_create(const struct agent_link_env *env, uint32_t links_m
                               struct agent_link_hub **out_hub, struct ls_diag *diag)
 {
     struct agent_link_hub *hub = calloc(1, sizeof(*hub));
+    struct agent_link_env inner = inner_env;
     enum ls_err rc;
 
     if (hub == NULL)
         return ls_fail(diag, LS_ENOMEM, "no memory for a hub of TLS links");
     hub->env = *env;
     hub->carrier = env->carrier;
+    inner.at_once = env->at_once;
+    inner.stamps = env->stamps;
     rc = tls_context_create(env->tls, &hub->context, diag);
     if (rc == LS_OK)
-        rc = hub->carrier->hub_create(&inner_env, links_max, &hub->inner, diag);
+        rc = hub->carrier->hub_create(&inner, links_max, &hub->inner, diag);
     if (rc != LS_OK) {
         hub_destroy(hub);
         return rc;

@@ -1,0 +1,25 @@
+#include "agent/load/links/stamp.h"
+
+#include <linux/net_tstamp.h>
+#include <string.h>
+
+#include "common/clock.h"
+
+void stamp_request(int fd)
+{
+    unsigned flags = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
+
+    /* Where it fails nothing is stamped, and no series is recorded. */
+    (void)setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof(flags));
+}
+
+void stamp_read(const struct cmsghdr *message, int64_t *out_wall_ns)
+{
+    struct scm_timestamping stamps;
+
+    if (message->cmsg_level != SOL_SOCKET || message->cmsg_type != SCM_TIMESTAMPING ||
+        message->cmsg_len < CMSG_LEN(sizeof(stamps)))
+        return;
+    memcpy(&stamps, CMSG_DATA(message), sizeof(stamps));
+    *out_wall_ns = stamps.ts[0].tv_sec * LS_NS_PER_S + stamps.ts[0].tv_nsec;
+}

@@ -1,0 +1,19 @@
+/* agent/load/links/stamp.h - when the kernel had what a socket received (SO_TIMESTAMPING). */
+#ifndef LS_AGENT_LOAD_LINKS_STAMP_H
+#define LS_AGENT_LOAD_LINKS_STAMP_H
+
+#include <stdint.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include <linux/errqueue.h> /* needs struct timespec */
+
+/* Room for the control messages of one receive. */
+#define STAMP_CONTROL_BYTES CMSG_SPACE(sizeof(struct scm_timestamping))
+
+void stamp_request(int fd); /* without effect where there are no stamps */
+
+/* If message is a stamp: the wall clock, in nanoseconds, when the last byte arrived. */
+void stamp_read(const struct cmsghdr *message, int64_t *out_wall_ns);
+
+#endif
