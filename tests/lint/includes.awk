@@ -42,7 +42,7 @@ BEGIN {
     limit["openssl/"] = "^common/(digest|tls_engine)\\.c$|^agent/load/tls_(impl\\.h|context\\.c|session\\.c)$|^agent/respond/tls\\.c$"
     limit["yaml.h"] = "^common/msg_yaml[a-z_]*\\.[ch]$"
     limit["hwloc.h"] = "^common/topology\\.c$"
-    limit["liburing.h"] = "^agent/load/links/[a-z0-9_]+\\.c$"
+    limit["liburing.h"] = "^agent/load/links/uring[a-z0-9_]*\\.[ch]$"
 }
 
 function check(name, system_header,   from, to, prefix) {

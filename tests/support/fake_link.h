@@ -32,9 +32,9 @@ struct fake_run {
     unsigned link_count;
     unsigned open_now;
     unsigned most_connecting;
-    bool hold_opens; /* opens stay pending until fake_opened() */
-    int open_error;  /* what opens end with at once */
-    bool full;       /* sockets take nothing */
+    bool hold_opens;  /* opens stay pending until fake_opened() */
+    int open_error;   /* what opens end with at once */
+    bool full;        /* sockets take nothing */
     int64_t stamp_ns; /* of what is answered: wall time of its receipt; 0: unknown */
     unsigned handed;
     struct agent_slice sum; /* of what was handed over */
