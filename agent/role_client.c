@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/build.h"
+#include "agent/client_host.h"
 #include "agent/load/load.h"
 #include "agent/session.h"
 #include "common/cpuset.h"
@@ -20,6 +21,7 @@ struct client {
     struct agent_build *build; /* owned */
     struct agent_load *load;   /* owned */
     struct ls_cpuset cpus;
+    struct client_host host;
     bool armed; /* workers exist: DONE will come */
     bool finishing;
 };
@@ -76,8 +78,10 @@ static enum ls_err client_prepare(void *role, const Ls__Prepare *prepare, struct
 static enum ls_err client_arm(void *role, const struct load_window *window, struct ls_diag *diag)
 {
     struct client *c = role;
-    enum ls_err rc = agent_load_arm(c->load, window, diag);
+    enum ls_err rc;
 
+    client_host_arm(&c->host);
+    rc = agent_load_arm(c->load, window, diag);
     c->armed = rc == LS_OK;
     return rc;
 }
@@ -92,9 +96,15 @@ static void client_disarm(void *role)
 
 static void client_entered(void *role, enum ls_phase phase, int64_t now_ns)
 {
-    (void)role;
-    (void)phase;
+    struct client *c = role;
+    char cpus[128];
+
     (void)now_ns; /* workers keep the window by themselves */
+    (void)ls_cpuset_format(&c->cpus, cpus, sizeof(cpus));
+    if (phase == LS_PHASE_MEASURE)
+        client_host_begin(&c->host, cpus);
+    else if (phase == LS_PHASE_DRAIN)
+        client_host_end(&c->host, cpus);
 }
 
 /* ---- reports */
@@ -142,6 +152,8 @@ static enum ls_err health_of(const struct load_health *workers, uint32_t count,
         out->items[i].voluntary_switches = workers[i].voluntary_switches;
         out->items[i].involuntary_switches = workers[i].involuntary_switches;
         out->items[i].stamps_dropped = workers[i].stamps_dropped;
+        out->items[i].loop_lag_ns = workers[i].loop_lag_ns;
+        out->items[i].stalled_ns = workers[i].stalled_ns;
         out->pointers[i] = &out->items[i];
     }
     return LS_OK;
@@ -253,6 +265,7 @@ static enum ls_err report_totals(struct client *c, const struct load_totals *in)
     Ls__ErrnoCount *failures[LOAD_ERRNO_MAX];
     Ls__Failure sample = LS__FAILURE__INIT;
     Ls__TlsUse tls = LS__TLS_USE__INIT;
+    Ls__HostUse host = LS__HOST_USE__INIT;
     struct health_list health = { NULL, NULL };
     enum ls_err rc = health_of(in->workers, in->worker_count, &health);
 
@@ -290,6 +303,10 @@ static enum ls_err report_totals(struct client *c, const struct load_totals *in)
         tls.verified = agent_build_get(c->build)->tls->verify;
         report.tls = &tls;
     }
+    if (client_host_use(&c->host, &host))
+        report.host = &host;
+    report.rss_before_bytes = c->host.rss_before_bytes;
+    report.rss_open_bytes = c->host.rss_open_bytes;
     if (in->sample[0] != '\0') {
         sample.code = ls_pb_text("sample");
         sample.text = ls_pb_text(in->sample);
@@ -327,6 +344,8 @@ static void on_done(struct client *c, const struct load_event *event, int64_t no
     if (!c->armed)
         return; /* of an attempt that was disarmed */
     c->armed = false;
+    if (phase == LS_PHASE_MEASURE) /* a fixed count that is through: the window ends here */
+        client_entered(c, LS_PHASE_DRAIN, now_ns);
     if (report_totals(c, &event->totals) != LS_OK)
         ls_log(LS_LOG_ERROR, "client.report_lost", "trial=%u", agent_session_trial(session));
     if (c->finishing) {
@@ -356,6 +375,7 @@ static void on_event(struct client *c, const struct load_event *event, int64_t n
             on_preflight(c, event, now_ns);
         return;
     case LOAD_EVENT_ARMED:
+        client_host_armed(&c->host);
         if (agent_session_phase(c->env.session) == LS_PHASE_ARM)
             agent_session_on(c->env.session, LS_ON_ARMED, now_ns, NULL);
         return;

@@ -19,7 +19,6 @@
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/pb.h"
-#include "common/utf8.h"
 
 #define LOG_MAX_BYTES   (16u << 20) /* kept of a target's output, per trial */
 #define LOG_PIECE_BYTES (64u << 10)
@@ -34,6 +33,8 @@ struct server {
     char **version;
     char dir[512];  /* of the trial; "" if there is none */
     char cpus[128]; /* as the target really has them */
+    char governor_before[64];
+    char governor_after[64];
     struct load_window window;
     int64_t next_sample_ns; /* INT64_MAX: none is due */
     bool finishing;
@@ -82,6 +83,7 @@ static void server_release(void *role)
     s->next_sample_ns = INT64_MAX;
     s->finishing = s->stop_asked = s->stopped = s->reported = false;
     s->log_sent = 0;
+    s->governor_before[0] = s->governor_after[0] = '\0';
 }
 
 static void server_destroy(void *role)
@@ -265,11 +267,13 @@ static void server_entered(void *role, enum ls_phase phase, int64_t now_ns)
 
     (void)now_ns;
     if (phase == LS_PHASE_MEASURE) {
+        (void)host_governor_read(s->governor_before, sizeof(s->governor_before));
         sample(s, 1);
         s->next_sample_ns = s->window.start_ns + s->window.warmup_ns + s->window.interval_ns;
     } else if (phase == LS_PHASE_DRAIN) {
         s->next_sample_ns = INT64_MAX;
         sample(s, 2);
+        (void)host_governor_read(s->governor_after, sizeof(s->governor_after));
     }
 }
 
@@ -322,6 +326,8 @@ static void send_end(struct server *s, int64_t now_ns)
     report.left_over = s->end.left_over;
     report.log_bytes = s->end.log_bytes;
     report.log_dropped_bytes = s->end.log_dropped_bytes;
+    report.governor_before = s->governor_before;
+    report.governor_after = s->governor_after;
     if (s->end.code != NULL) {
         failure.code = ls_pb_text(s->end.code);
         failure.text = s->end.diag.text;
@@ -378,30 +384,20 @@ static size_t count(char *const *list)
     return n;
 }
 
-static void clean_all(char **list)
-{
-    for (; *list != NULL; list++)
-        ls_utf8_clean(*list, strlen(*list));
-}
-
 static void on_up(struct server *s, const struct host_target_event *event, int64_t now_ns)
 {
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
     Ls__TargetUp report = LS__TARGET_UP__INIT;
     Ls__Program program = LS__PROGRAM__INIT;
-    char path[4096];
 
-    clean_all(s->argv); /* the target has copies; a message takes well-formed text only */
-    clean_all(s->envp);
-    (void)snprintf(path, sizeof(path), "%s", event->program.path);
-    ls_utf8_clean(path, strlen(path));
     program.argv = s->argv;
     program.n_argv = count(s->argv);
     program.environment = s->envp;
     program.n_environment = count(s->envp);
-    program.path = path;
+    program.path = ls_pb_text(event->program.path);
     program.sha256 = ls_pb_text(event->program.sha256);
     program.version = ls_pb_text(event->program.version);
+    program.interpreter = ls_pb_text(event->program.interpreter);
     program.folder = s->dir;
     report.trial = agent_session_trial(s->env.session);
     report.program = &program;

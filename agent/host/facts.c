@@ -89,9 +89,9 @@ static void read_cpu_model(char *out, size_t out_bytes)
         (void)snprintf(out, out_bytes, UNKNOWN);
 }
 
-/* All CPUs' governors if they agree, else "mixed: " and the first two that differ. */
-static void read_governor(unsigned threads, char *out, size_t out_bytes)
+const char *host_governor_read(char *out, size_t out_bytes)
 {
+    unsigned threads = (unsigned)sysconf(_SC_NPROCESSORS_CONF);
     char first[40] = "", next[40], path[96];
 
     for (unsigned i = 0; i < threads; i++) {
@@ -102,10 +102,11 @@ static void read_governor(unsigned threads, char *out, size_t out_bytes)
             (void)memcpy(first, next, sizeof(first));
         } else if (strcmp(first, next) != 0) {
             (void)snprintf(out, out_bytes, "mixed: %s, %s", first, next);
-            return;
+            return out;
         }
     }
     (void)snprintf(out, out_bytes, "%s", first[0] != '\0' ? first : UNKNOWN);
+    return out;
 }
 
 static const char *read_boost(void)
@@ -248,8 +249,8 @@ static bool read_machine(Ls__Facts *facts)
 
     read_cpu_model(text, sizeof(text));
     ok = set(&facts->cpu_model, text);
-    read_governor(facts->cpu_threads, text, sizeof(text));
-    ok = ok && set(&facts->governor, text) && set(&facts->boost, read_boost());
+    ok = ok && set(&facts->governor, host_governor_read(text, sizeof(text))) &&
+         set(&facts->boost, read_boost());
     read_virtualisation(text, sizeof(text));
     ok = ok && set(&facts->virtualisation, text);
     if (ls_cpuset_get_affinity(0, &allowed, NULL) == LS_OK)

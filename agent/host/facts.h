@@ -11,6 +11,9 @@
  * them. What cannot be known is "unknown" or 0. */
 enum ls_err host_facts_read(Ls__Facts *facts, struct ls_diag *diag) LS_NODISCARD;
 
+/* All CPUs' frequency governor if they agree, "mixed: " and two that differ, "unknown"; out. */
+const char *host_governor_read(char *out, size_t out_bytes);
+
 struct host_counters {
     uint64_t listen_overflows; /* TcpExt ListenOverflows + ListenDrops of /proc/net/netstat */
     uint64_t tcp_retransmits;  /* Tcp RetransSegs of /proc/net/snmp */

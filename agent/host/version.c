@@ -11,7 +11,6 @@
 
 #include "agent/host/program.h"
 #include "common/clock.h"
-#include "common/utf8.h"
 
 #define KEEP_BYTES 200
 
@@ -128,7 +127,6 @@ static void conclude(struct run *r, int64_t limit_ns, char out[HOST_VERSION_BYTE
                        r->len > 0 ? ": " : "", r->text);
     else
         (void)snprintf(out, HOST_VERSION_BYTES, "%s", r->text);
-    ls_utf8_clean(out, strlen(out)); /* it goes into a message */
 }
 
 enum ls_err host_version_read(struct host_supervisor *supervisor, int cancel_fd,

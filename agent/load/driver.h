@@ -18,6 +18,7 @@ struct agent_reply {
     uint64_t body_bytes;
     uint64_t mismatch_at; /* LOAD_BAD_BODY: offset of the first wrong byte */
     const char *why;      /* "content-length twice", "body is shorter than expected" */
+    bool more;            /* bytes of the next answer came in the same piece as this one's end */
 };
 
 struct agent_driver_env {

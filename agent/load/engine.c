@@ -22,6 +22,19 @@ static void health_lap(struct agent_engine *e)
         agent_health_lap(e->set.health, e->now_ns, *e->set.spun_ns, &e->recorder->current->health);
 }
 
+/* Connections of before the load are told in the first slice that is measured. */
+static void tell_early(struct agent_engine *e)
+{
+    struct ls_hist *const *series = e->recorder->current->series;
+
+    if (e->now_ns < e->measure_ns || ls_hist_count(e->early[0]) == 0)
+        return;
+    ls_hist_merge(series[LS_SERIES_CONNECT_TIME], e->early[0]);
+    ls_hist_merge(series[LS_SERIES_HANDSHAKE_TIME], e->early[1]);
+    ls_hist_reset(e->early[0]);
+    ls_hist_reset(e->early[1]);
+}
+
 void engine_edges(struct agent_engine *e)
 {
     if (e->state != ENGINE_RUNNING)
@@ -37,6 +50,7 @@ void engine_edges(struct agent_engine *e)
     }
     if (e->now_ns >= e->recorder->next_ns && agent_recorder_roll(e->recorder, e->now_ns))
         e->set.handed(e->set.ctx);
+    tell_early(e);
     find_next_edge(e);
 }
 
@@ -79,10 +93,26 @@ static bool is_over(const struct agent_engine *e)
     return e->now_ns >= e->end_ns || (e->fixed && e->now_ns >= e->measure_ns && e->count_left == 0);
 }
 
+/* How late this turn is for what was due. The sweep always is within AGENT_SWEEP_NS, so that no
+ * standstill goes unnoticed. */
+static void note_lag(struct agent_engine *e, int64_t now_ns)
+{
+    struct load_health *health = &e->recorder->current->health;
+    int64_t due_ns = e->due_ns < e->sweep_ns ? e->due_ns : e->sweep_ns;
+    int64_t lag_ns = now_ns - due_ns;
+
+    if (lag_ns > health->loop_lag_ns)
+        health->loop_lag_ns = lag_ns;
+    if (lag_ns > AGENT_STALL_NS)
+        health->stalled_ns += lag_ns;
+}
+
 void agent_engine_tick(struct agent_engine *e, int64_t now_ns)
 {
     if (e->state == ENGINE_FINISHED)
         return;
+    if (e->state == ENGINE_RUNNING && now_ns >= e->measure_ns && now_ns < e->end_ns)
+        note_lag(e, now_ns);
     e->now_ns = now_ns;
     if (now_ns >= e->edge_ns)
         engine_edges(e);
@@ -98,7 +128,8 @@ void agent_engine_start(struct agent_engine *e, int64_t now_ns)
 {
     e->state = ENGINE_RUNNING;
     e->now_ns = e->integrated_ns = e->summary.started_ns = now_ns;
-    e->edge_ns = now_ns; /* begins with the measure window if there is no warm-up */
+    e->sweep_ns = now_ns; /* nothing is late yet */
+    e->edge_ns = now_ns;  /* begins with the measure window if there is no warm-up */
     engine_edges(e);
     engine_conns_start(e);
     if (e->thinkers != NULL)
@@ -233,6 +264,9 @@ enum ls_err agent_engine_create(const struct agent_engine_setup *setup,
     e->conn_count = agent_engine_connections(workload, setup->worker);
     e->summary.connections.asked = e->conn_count;
     rc = engine_conns_create(e, diag);
+    if (rc == LS_OK &&
+        (ls_hist_create(&e->early[0]) != LS_OK || ls_hist_create(&e->early[1]) != LS_OK))
+        rc = ls_fail(diag, LS_ENOMEM, "no memory for a worker's histograms");
     if (rc == LS_OK)
         rc = init_arrivals(e, worker, diag);
     if (rc != LS_OK) {
@@ -250,6 +284,8 @@ void agent_engine_destroy(struct agent_engine *engine)
     if (engine->state != ENGINE_FINISHED && engine->conns != NULL && engine->ops != NULL)
         agent_engine_stop(engine, engine->now_ns);
     free(engine->thinkers);
+    ls_hist_destroy(engine->early[0]);
+    ls_hist_destroy(engine->early[1]);
     free(engine->queue);
     free(engine->ops);
     free(engine->conns);

@@ -181,6 +181,7 @@ void engine_conns_connect(struct agent_engine *e)
         conn->state = CONN_CONNECTING;
         conn->at_ns = e->now_ns;
         conn->connected_ns = 0;
+        conn->answer_ns = 0;
         e->connecting++;
         list_append(conn, LIST_CONNECTING);
         e->set.link->open(e->set.hub, conn_link(conn), conn,
@@ -227,13 +228,23 @@ static void on_connected(void *ctx)
     conn->connected_ns = conn->engine->now_ns;
 }
 
-static void record_handshake(const struct conn *conn)
+/* Of the connections opened before the load, and of those opened in the measure window. */
+static void record_set_up(struct agent_engine *e, enum ls_series series, int64_t took_ns)
 {
-    const struct agent_engine *e = conn->engine;
+    if (e->state == ENGINE_OPENING)
+        ls_hist_record(e->early[series == LS_SERIES_HANDSHAKE_TIME], took_ns);
+    else if (is_measuring(e))
+        ls_hist_record(e->recorder->current->series[series], took_ns);
+}
 
-    if (conn->connected_ns != 0 && e->state == ENGINE_RUNNING && is_measuring(e))
-        ls_hist_record(e->recorder->current->series[LS_SERIES_HANDSHAKE_TIME],
-                       e->now_ns - conn->connected_ns);
+static void record_opening(const struct conn *conn)
+{
+    struct agent_engine *e = conn->engine;
+    int64_t connected_ns = conn->connected_ns != 0 ? conn->connected_ns : e->now_ns;
+
+    record_set_up(e, LS_SERIES_CONNECT_TIME, connected_ns - conn->at_ns);
+    if (conn->connected_ns != 0)
+        record_set_up(e, LS_SERIES_HANDSHAKE_TIME, e->now_ns - connected_ns);
 }
 
 static void on_opened(void *ctx, int error)
@@ -252,7 +263,7 @@ static void on_opened(void *ctx, int error)
         connect_failed(conn, error);
         return;
     }
-    record_handshake(conn);
+    record_opening(conn);
     conn->state = CONN_OPEN;
     conn->used = conn->stuck = conn->given_up = conn->spent = false;
     conn->taken = 0;
@@ -282,6 +293,8 @@ static void on_bytes(void *ctx, struct ls_bytes in, int64_t wall_ns)
         e->recorder->current->bytes_in += in.len;
     if (wall_ns != 0 && e->set.wall_clock != NULL)
         e->received_ns = wall_ns - e->wall_ahead_ns;
+    if (conn->answer_ns == 0)
+        conn->answer_ns = e->now_ns;
     rc = e->set.driver->feed(conn_driver(conn), in);
     e->received_ns = 0;
     if (LS_LIKELY(rc == LS_OK)) {

@@ -48,6 +48,7 @@ struct conn {
     int64_t wakes_ns;     /* thinking: until */
     uint64_t thoughts;    /* how often it has thought */
     uint64_t taken;       /* requests since it was opened */
+    int64_t answer_ns;    /* when the answer coming in began to; 0: none does */
     uint32_t index;
     uint32_t in_flight;
     uint32_t limit; /* of in_flight: what was asked for and the driver can do */
@@ -135,6 +136,9 @@ struct agent_engine {
     struct conn **thinkers; /* owned; heap, the first to wake on top. NULL: nobody thinks */
     uint32_t thinker_count;
     uint64_t events;
+
+    /* Owned; connect and handshake times of before the start, kept until the window begins. */
+    struct ls_hist *early[2];
 
     struct agent_engine_summary summary;
 };

@@ -62,7 +62,7 @@ void agent_health_lap(struct agent_health *health, int64_t now_ns, int64_t spin_
                       struct load_health *into)
 {
     struct load_health now;
-    struct load_health lap;
+    struct load_health lap = { 0 }; /* the rest is counted where it is noticed */
 
     read_totals(health, now_ns, spin_ns, &now);
     lap.cpu_ns = now.cpu_ns - health->at.cpu_ns;
@@ -71,7 +71,6 @@ void agent_health_lap(struct agent_health *health, int64_t now_ns, int64_t spin_
     lap.window_ns = now.window_ns - health->at.window_ns;
     lap.voluntary_switches = now.voluntary_switches - health->at.voluntary_switches;
     lap.involuntary_switches = now.involuntary_switches - health->at.involuntary_switches;
-    lap.stamps_dropped = 0; /* counted where it is noticed */
     load_health_add(into, &lap);
     health->at = now;
 }
@@ -85,4 +84,7 @@ void load_health_add(struct load_health *dst, const struct load_health *src)
     dst->voluntary_switches += src->voluntary_switches;
     dst->involuntary_switches += src->involuntary_switches;
     dst->stamps_dropped += src->stamps_dropped;
+    if (src->loop_lag_ns > dst->loop_lag_ns)
+        dst->loop_lag_ns = src->loop_lag_ns;
+    dst->stalled_ns += src->stalled_ns;
 }

@@ -35,6 +35,8 @@ struct load_health {
     uint64_t voluntary_switches;
     uint64_t involuntary_switches;
     uint64_t stamps_dropped; /* receive stamps that made no sense: the wall clock was set */
+    int64_t loop_lag_ns; /* the latest that the loop came to what was due; put together by max */
+    int64_t stalled_ns;  /* all such lags of more than AGENT_STALL_NS */
 };
 
 /* What happened in one interval, all workers together. Intervals are [start + i x interval_ns,

@@ -41,21 +41,24 @@ void coord_part_status(const Ls__Result *result, struct coord_say *to)
 
 /* ---- the load */
 
-/* The first trial of a workload that was measured; if there is none, the first. */
+/* The first trial of a workload that counts; if there is none, that was measured; or any. */
 static const Ls__Trial *first_of(const Ls__Result *result, const char *workload)
 {
-    const Ls__Trial *first = NULL;
+    const Ls__Trial *first = NULL, *measured = NULL;
 
     for (size_t i = 0; i < result->n_trials; i++) {
         const Ls__Trial *trial = result->trials[i];
 
         if (strcmp(trial->workload, workload) != 0)
             continue;
-        if (trial->window != NULL && trial->requests != NULL)
-            return trial;
+        if (trial->window != NULL && trial->requests != NULL) {
+            if (trial->verdict != LS__VERDICT__VERDICT_INVALID)
+                return trial;
+            measured = measured == NULL ? trial : measured;
+        }
         first = first == NULL ? trial : first;
     }
-    return first;
+    return measured != NULL ? measured : first;
 }
 
 /* "5s" as the plan had it; what a fixed count took is rounded. */
@@ -397,6 +400,26 @@ static void say_server(const Ls__Server *server, struct coord_say *to)
         server->processes == 1 ? "" : "es", server->threads, plural(server->threads));
 }
 
+static void say_client(const Ls__Client *client, struct coord_say *to)
+{
+    char lag[48], memory[48];
+
+    say(to, COORD_STYLE_NONE,
+        "%.64s: %.2f cores used, busiest worker %.0f %% busy, at most %s late", client->agent,
+        client->cpu->cores_used, client->cpu->busiest * 100,
+        ls_human_duration((double)client->cpu->loop_lag_ns, lag, sizeof(lag)));
+    if (client->foreign_cpu_cores >= 0.005 || client->steal_cores >= 0.005)
+        say(to, COORD_STYLE_NONE, "%.64s's CPUs: others used %.2f cores, %.2f were stolen",
+            client->agent, client->foreign_cpu_cores, client->steal_cores);
+    if (client->tcp_retransmits > 0 || client->listen_overflows > 0)
+        say(to, COORD_STYLE_NONE,
+            "%.64s's TCP: %" PRIu64 " segments sent again, %" PRIu64 " listen overflows",
+            client->agent, client->tcp_retransmits, client->listen_overflows);
+    if (client->memory_per_connection_bytes > 0)
+        say(to, COORD_STYLE_NONE, "%.64s's memory: %s per connection", client->agent,
+            ls_human_size(client->memory_per_connection_bytes, memory, sizeof(memory)));
+}
+
 static void say_clients(const Ls__Trial *trial, struct coord_say *to)
 {
     char skew[48], error[48];
@@ -406,8 +429,7 @@ static void say_clients(const Ls__Trial *trial, struct coord_say *to)
 
         if (client->cpu == NULL)
             continue;
-        say(to, COORD_STYLE_NONE, "%.64s: %.2f cores used, busiest worker %.0f %% busy",
-            client->agent, client->cpu->cores_used, client->cpu->busiest * 100);
+        say_client(client, to);
     }
     if (trial->window != NULL && trial->n_clients > 1)
         say(to, COORD_STYLE_NONE, "start skew: %s, +- %s of the clocks",
@@ -452,8 +474,9 @@ void coord_part_targets(const Ls__Result *result, struct coord_say *to)
                 program = trial->server->program;
         }
         if (program != NULL)
-            say(to, COORD_STYLE_NONE, "%.64s: %.200s%s%.300s, SHA-256 %.12s", targets[t],
+            say(to, COORD_STYLE_NONE, "%.64s: %.200s%s%.300s%s%.100s, SHA-256 %.12s", targets[t],
                 program->version, program->version[0] != '\0' ? ", " : "", program->path,
+                program->interpreter[0] != '\0' ? ", a script for " : "", program->interpreter,
                 program->sha256);
     }
     free(targets);

@@ -224,6 +224,28 @@ static void cell_max(const Ls__Trial *trial, struct coord_table *out)
     latency_cell(latency, latency != NULL ? latency->max_ns : 0, out);
 }
 
+static void cell_first_byte(const Ls__Trial *trial, struct coord_table *out)
+{
+    latency_cell(trial->first_byte, trial->first_byte != NULL ? trial->first_byte->p50_ns : 0, out);
+}
+
+static void cell_first_byte_p99(const Ls__Trial *trial, struct coord_table *out)
+{
+    latency_cell(trial->first_byte, trial->first_byte != NULL ? trial->first_byte->p99_ns : 0, out);
+}
+
+static void cell_connect(const Ls__Trial *trial, struct coord_table *out)
+{
+    latency_cell(trial->connect_time, trial->connect_time != NULL ? trial->connect_time->p50_ns : 0,
+                 out);
+}
+
+static void cell_connect_p99(const Ls__Trial *trial, struct coord_table *out)
+{
+    latency_cell(trial->connect_time, trial->connect_time != NULL ? trial->connect_time->p99_ns : 0,
+                 out);
+}
+
 static void cell_mean(const Ls__Trial *trial, struct coord_table *out)
 {
     const Ls__Latency *latency = coord_trial_latency(trial);
@@ -328,6 +350,10 @@ static const struct figure figures[] = {
     { { "p99_ns", "p99", false }, ON_PAGE, cell_p99 },
     { { "p999_ns", "p99.9", false }, IN_CSV, cell_p999 },
     { { "max_ns", "max", false }, ON_PAGE, cell_max },
+    { { "first_byte_p50_ns", "first byte p50", false }, IN_CSV, cell_first_byte },
+    { { "first_byte_p99_ns", "first byte p99", false }, IN_CSV, cell_first_byte_p99 },
+    { { "connect_time_p50_ns", "connect p50", false }, IN_CSV, cell_connect },
+    { { "connect_time_p99_ns", "connect p99", false }, IN_CSV, cell_connect_p99 },
     { { "sent", "sent", false }, IN_CSV, cell_sent },
     { { "ok", "ok", false }, IN_CSV, cell_ok },
     { { "errors", "errors", false }, ON_PAGE, cell_errors },
@@ -402,6 +428,10 @@ void coord_part_latency(const Ls__Trial *trial, struct coord_table *out)
     latency_row("service time", trial->service_time, out);
     if (coord_trial_is_open(trial))
         latency_row("send lag", trial->send_lag, out);
+    latency_row("first byte", trial->first_byte, out);
+    latency_row("connect time", trial->connect_time, out);
+    latency_row("handshake time", trial->handshake_time, out);
+    latency_row("read delay", trial->read_delay, out);
 }
 
 static const struct coord_column standings_columns[] = {

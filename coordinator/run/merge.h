@@ -20,7 +20,8 @@
 #include "common/hist.h"
 #include "proto/wire.pb-c.h"
 
-#define COORD_MERGE_WINDOW 8u
+#define COORD_MERGE_WINDOW       8u
+#define COORD_MERGE_MEMORY_LEAST 1000u /* connections of a client: fewer tell nothing of memory */
 
 struct coord_merge;
 struct coord_store_trial;

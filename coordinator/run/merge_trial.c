@@ -269,8 +269,12 @@ static void fill_cpu(struct finish *f, Ls__Client *client, const Ls__ClientRepor
         cpu->voluntary_switches += worker->voluntary_switches;
         cpu->involuntary_switches += worker->involuntary_switches;
         client->stamps_dropped += worker->stamps_dropped;
+        if (worker->loop_lag_ns > cpu->loop_lag_ns)
+            cpu->loop_lag_ns = worker->loop_lag_ns;
         if (window <= 0)
             continue;
+        if ((double)worker->stalled_ns / window > cpu->stalled)
+            cpu->stalled = (double)worker->stalled_ns / window;
         cores += (double)worker->cpu_ns / window;
         busy =
             ((double)worker->cpu_ns + (double)worker->runqueue_wait_ns - (double)worker->spin_ns) /
@@ -279,6 +283,31 @@ static void fill_cpu(struct finish *f, Ls__Client *client, const Ls__ClientRepor
             cpu->busiest = busy;
     }
     cpu->cores_used = cores;
+}
+
+/* All of it comes from outside: as doubles, nothing can overflow. */
+static void fill_host(struct finish *f, Ls__Client *client, const Ls__ClientReport *report)
+{
+    const Ls__HostUse *host = report->host;
+    const Ls__Connections *connections = report->connections;
+    double span = host != NULL ? (double)host->span_ns : 0, foreign;
+
+    if (span > 0) {
+        foreign = ((double)host->busy_ns - (double)host->own_ns) / span;
+        client->foreign_cpu_cores = foreign > 0 ? foreign : 0;
+        client->steal_cores = host->steal_ns > 0 ? (double)host->steal_ns / span : 0;
+        client->listen_overflows = host->listen_overflows;
+        client->tcp_retransmits = host->tcp_retransmits;
+        set_string(f, &client->governor_before, host->governor_before);
+        set_string(f, &client->governor_after, host->governor_after);
+    }
+    /* Of few connections, pages and threads would be most of it. */
+    if (connections != NULL && connections->asked >= COORD_MERGE_MEMORY_LEAST &&
+        connections->opened >= connections->asked && report->rss_before_bytes > 0 &&
+        report->rss_open_bytes > report->rss_before_bytes)
+        client->memory_per_connection_bytes =
+            ((double)report->rss_open_bytes - (double)report->rss_before_bytes) /
+            (double)connections->asked;
 }
 
 /* What a client says of itself; of a lost one, what its intervals add up to. */
@@ -317,6 +346,7 @@ static void fill_client(struct finish *f, const struct merge_agent *agent)
     if (final != NULL) {
         client->start_offset_ns = ours(agent, final->started_ns) - f->merge->start_ns;
         client->start_offset_error_ns = agent->final_clock.error_ns;
+        fill_host(f, client, final);
     }
     fill_cpu(f, client, final);
     fill_latencies(f, &agent->hists, LATENCY_FIELDS(client));
@@ -603,6 +633,8 @@ static void fill_server(struct finish *f)
     if (agent->down != NULL) {
         set_string(f, &server->exit, agent->down->exit);
         server->stopped_by_us = agent->down->stopped_by_us;
+        set_string(f, &server->governor_before, agent->down->governor_before);
+        set_string(f, &server->governor_after, agent->down->governor_after);
     }
     if (!f->merge->armed)
         return;

@@ -130,13 +130,6 @@ static enum ls_err on_report(void *ctx, struct coord_agent *agent, const Ls__Env
         return LS_OK; /* between trials: the end of one that was given up */
     if (r->files != NULL && !r->store_failed && journal(r, agent->index, report) != LS_OK)
         storing_failed(r, now_ns);
-    if (report->body_case == LS__ENVELOPE__BODY_TARGET_LOG && r->files != NULL &&
-        !r->store_failed &&
-        coord_store_log(
-            r->files, report->target_log->offset,
-            (struct ls_bytes){ report->target_log->data.data, report->target_log->data.len },
-            &r->store_error) != LS_OK)
-        storing_failed(r, now_ns);
     if (report->body_case == LS__ENVELOPE__BODY_SERVER && report->server->failure != NULL &&
         report->server->trial == r->trial->index) {
         (void)snprintf(r->trouble_code, sizeof(r->trouble_code), "%s",
@@ -504,11 +497,29 @@ static void give_reasons(struct run *r, Ls__Trial *trial)
         coord_verdict_add(trial, r->trouble_code, LS__VERDICT__VERDICT_SUSPECT, "%s", r->trouble);
 }
 
+/* Of the first host where it changed during the trial. */
+static void find_governors(const Ls__Trial *trial, struct coord_verdict_input *in)
+{
+    if (trial->server != NULL) {
+        in->governor_before = trial->server->governor_before;
+        in->governor_after = trial->server->governor_after;
+        if (strcmp(in->governor_before, in->governor_after) != 0)
+            return;
+    }
+    for (size_t i = 0; i < trial->n_clients; i++) {
+        in->governor_before = trial->clients[i]->governor_before;
+        in->governor_after = trial->clients[i]->governor_after;
+        if (strcmp(in->governor_before, in->governor_after) != 0)
+            return;
+    }
+}
+
 static void judge(struct run *r, Ls__Trial *trial, const struct coord_books *books)
 {
     const struct coord_machine_failure *failure = coord_machine_failure(r->machine);
     const Ls__Fleet *fleet = r->options->plan->fleet;
     const Ls__Workload *w = r->trial->workload;
+    struct coord_verdict_input in;
 
     give_reasons(r, trial);
     if (failure != NULL && (failure->before_load || failure->agent_lost || r->interrupted)) {
@@ -519,18 +530,20 @@ static void judge(struct run *r, Ls__Trial *trial, const struct coord_books *boo
                               trial->server->exit);
         return;
     }
-    coord_verdict_judge(
-        trial, &(struct coord_verdict_input){
-                   .books = books,
-                   .max_start_skew_ns = fleet->max_start_skew->ns,
-                   .connections = w->connections,
-                   .fixed_count = coord_load_is_fixed_count(w),
-                   .has_gaps = coord_load_has_gaps(w),
-                   .is_random = w->load->law_case == LS__LOAD__LAW_POISSON,
-                   .changes = !coord_load_is_steady(w),
-                   .shared_cores = r->cpus.shared,
-                   .shared_why = r->cpus.why,
-                   .server_cpus = r->cpus.servers > 0 ? ls_cpuset_count(&r->cpus.agents[0]) : 0 });
+    in = (struct coord_verdict_input){ .books = books,
+                                       .max_start_skew_ns = fleet->max_start_skew->ns,
+                                       .connections = w->connections,
+                                       .fixed_count = coord_load_is_fixed_count(w),
+                                       .has_gaps = coord_load_has_gaps(w),
+                                       .is_random = w->load->law_case == LS__LOAD__LAW_POISSON,
+                                       .changes = !coord_load_is_steady(w),
+                                       .shared_cores = r->cpus.shared,
+                                       .shared_why = r->cpus.why,
+                                       .server_cpus = r->cpus.servers > 0
+                                                          ? ls_cpuset_count(&r->cpus.agents[0])
+                                                          : 0 };
+    find_governors(trial, &in);
+    coord_verdict_judge(trial, &in);
 }
 
 /* From what was measured to a Trial in the result and on the disk. */

@@ -23,8 +23,11 @@
 #define COORD_LIMIT_LITTLE_COUNT      1000 /* fewer completions say nothing */
 #define COORD_LIMIT_PIPELINES         0.90 /* of connections x pipeline, in flight on average */
 #define COORD_LIMIT_FOREIGN           0.05 /* of the server's CPUs */
-#define COORD_LIMIT_STEAL             0.02 /* of the server's CPUs */
-#define COORD_LIMIT_RETRANSMITS       10   /* per million requests */
+#define COORD_LIMIT_STEAL             0.02 /* of the server's CPUs, or a client's */
+#define COORD_LIMIT_QUEUED            0.05 /* of a worker's time: ready, but others had the CPU */
+#define COORD_LIMIT_STALLED           0.05 /* of a worker's time: it came over 5 ms too late */
+#define COORD_LIMIT_STALLED_INVALID   0.20
+#define COORD_LIMIT_RETRANSMITS       10 /* per million requests */
 #define COORD_LIMIT_RETRANSMITS_LEAST 5
 #define COORD_LIMIT_TREND             0.10 /* last third against the first */
 #define COORD_LIMIT_TREND_P           0.05 /* of the Mann-Kendall test, two-sided */

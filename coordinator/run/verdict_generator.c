@@ -49,6 +49,25 @@ void coord_check_generator(struct judge *j)
             client->agent, client->cpu->busiest * 100, room);
 }
 
+/* A standstill shows in no worker's CPU time: stopped, throttled, or the whole machine was away. */
+void coord_check_stalled(struct judge *j)
+{
+    for (size_t i = 0; i < j->trial->n_clients; i++) {
+        const Ls__Client *client = j->trial->clients[i];
+        char lag[48];
+        bool much;
+
+        if (client->cpu == NULL || client->cpu->stalled <= COORD_LIMIT_STALLED)
+            continue;
+        much = client->cpu->stalled > COORD_LIMIT_STALLED_INVALID;
+        coord_verdict_add(j->trial, "generator_stalled", much && j->room.left ? INVALID : SUSPECT,
+                          "a worker of %.60s stood still for %.0f %% of the window, up to %s at a "
+                          "time: what it measured includes that",
+                          client->agent, client->cpu->stalled * 100,
+                          ls_human_duration((double)client->cpu->loop_lag_ns, lag, sizeof(lag)));
+    }
+}
+
 /* Every connection waiting for the server: then a late request is not the generator's doing. By
  * Little's law on the service time, for requests in flight include those that wait for one. */
 static bool connections_exhausted(const struct judge *j)

@@ -41,6 +41,7 @@ coord_check_fn coord_check_clipped;
 
 /* verdict_generator.c: was the generator the limit? */
 coord_check_fn coord_check_generator;
+coord_check_fn coord_check_stalled;
 coord_check_fn coord_check_send_lag;
 coord_check_fn coord_check_achieved;
 coord_check_fn coord_check_shed;
@@ -49,6 +50,7 @@ coord_check_fn coord_check_pipelines;
 /* verdict_quiet.c: was it quiet? */
 coord_check_fn coord_check_shared;
 coord_check_fn coord_check_foreign;
+coord_check_fn coord_check_client_hosts;
 coord_check_fn coord_check_network;
 coord_check_fn coord_check_governor;
 coord_check_fn coord_check_window;

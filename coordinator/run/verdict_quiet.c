@@ -52,6 +52,71 @@ void coord_check_foreign(struct judge *j)
                           server->steal_cores / cpus * 100, cpus, cpus > 1 ? "s" : "");
 }
 
+static uint32_t cpus_of(const Ls__Client *client)
+{
+    struct ls_cpuset cpus;
+
+    return ls_cpuset_parse(client->cpus, &cpus, NULL) == LS_OK ? ls_cpuset_count(&cpus) : 0;
+}
+
+static bool overlaps(const char *a, const char *b)
+{
+    struct ls_cpuset one, other;
+
+    return ls_cpuset_parse(a, &one, NULL) != LS_OK || ls_cpuset_parse(b, &other, NULL) != LS_OK ||
+           ls_cpuset_count(&one) == 0 || ls_cpuset_count(&other) == 0 ||
+           ls_cpuset_intersects(&one, &other);
+}
+
+/* Its workers have a CPU each, and no other agent of ours is on any of them. */
+static bool has_own_cpus(const struct judge *j, size_t index)
+{
+    const Ls__Client *client = j->trial->clients[index];
+
+    if (cpus_of(client) < client->workers)
+        return false;
+    if (!j->in->shared_cores)
+        return true; /* lists of different hosts may be alike */
+    for (size_t i = 0; i < j->trial->n_clients; i++) {
+        if (i != index && overlaps(client->cpus, j->trial->clients[i]->cpus))
+            return false;
+    }
+    return j->trial->server == NULL || !overlaps(client->cpus, j->trial->server->cpus);
+}
+
+static void check_client_host(struct judge *j, size_t index)
+{
+    const Ls__Client *client = j->trial->clients[index];
+    double queued =
+        client->cpu != NULL && j->window_s > 0 && client->workers > 0
+            ? (double)client->cpu->runqueue_wait_ns / 1e9 / j->window_s / client->workers
+            : 0;
+    double sent = j->trial->requests != NULL ? (double)j->trial->requests->sent : 0;
+    uint32_t cpus = cpus_of(client);
+
+    if (queued > COORD_LIMIT_QUEUED && has_own_cpus(j, index))
+        coord_verdict_add(j->trial, "client_foreign_cpu", SUSPECT,
+                          "workers of %.60s waited %.1f %% of the time for their CPUs, which "
+                          "others had (%.2f cores)",
+                          client->agent, queued * 100, client->foreign_cpu_cores);
+    if (cpus > 0 && client->steal_cores > COORD_LIMIT_STEAL * cpus)
+        coord_verdict_add(j->trial, "client_cpu_steal", SUSPECT,
+                          "the hypervisor took %.1f %% of %.60s's %u CPU%s",
+                          client->steal_cores / cpus * 100, client->agent, cpus,
+                          cpus > 1 ? "s" : "");
+    if (client->tcp_retransmits >= COORD_LIMIT_RETRANSMITS_LEAST &&
+        (double)client->tcp_retransmits * 1e6 > COORD_LIMIT_RETRANSMITS * sent)
+        coord_verdict_add(j->trial, "client_retransmits", SUSPECT,
+                          "TCP on %.60s's host sent %" PRIu64 " segments again", client->agent,
+                          client->tcp_retransmits);
+}
+
+void coord_check_client_hosts(struct judge *j)
+{
+    for (size_t i = 0; i < j->trial->n_clients; i++)
+        check_client_host(j, i);
+}
+
 void coord_check_network(struct judge *j)
 {
     const Ls__Server *server = j->trial->server;

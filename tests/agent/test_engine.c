@@ -511,7 +511,7 @@ static void creation_survives_each_failing_allocation(void **state)
     (void)state;
     fake_init(&run);
     fake_constant(&run, 1);
-    assert_int_equal(failmalloc_each(create_once, &run.workload), 4);
+    assert_int_equal(failmalloc_each(create_once, &run.workload), 6);
     agent_slice_fini(&run.sum);
 }
 

@@ -196,10 +196,16 @@ static enum ls_err send_interval(struct fleet *fleet, uint32_t c, unsigned first
     return rc;
 }
 
+static uint64_t connections_each = 10;
+static char governors[][12] = { "powersave", "performance" };
+
 static enum ls_err send_final(struct fleet *fleet, uint32_t c, int64_t late_ns, uint64_t lie)
 {
     Ls__ClientReport report = LS__CLIENT_REPORT__INIT;
     Ls__Connections connections = LS__CONNECTIONS__INIT;
+    Ls__WorkerHealth health[2] = { LS__WORKER_HEALTH__INIT, LS__WORKER_HEALTH__INIT };
+    Ls__WorkerHealth *workers[] = { &health[0], &health[1] };
+    Ls__HostUse host = LS__HOST_USE__INIT;
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
     struct cell sum = { 0 };
     enum ls_err rc;
@@ -210,7 +216,23 @@ static enum ls_err send_final(struct fleet *fleet, uint32_t c, int64_t late_ns, 
     sum.measure.ok += lie;
     sum.measure.sent += lie;
     sum.measure.scheduled += lie;
-    connections.asked = connections.opened = connections.peak = 10;
+    connections.asked = connections.opened = connections.peak = connections_each;
+    health[0].window_ns = health[1].window_ns = MEASURE;
+    health[0].loop_lag_ns = 7000000;
+    health[1].stalled_ns = MEASURE / 4;
+    host.span_ns = MEASURE * 2;
+    host.busy_ns = MEASURE;
+    host.own_ns = MEASURE / 2;
+    host.steal_ns = MEASURE / 10;
+    host.tcp_retransmits = 3 + c;
+    host.listen_overflows = 1;
+    host.governor_before = governors[0];
+    host.governor_after = governors[1];
+    report.workers = workers;
+    report.n_workers = 2;
+    report.host = &host;
+    report.rss_before_bytes = 1000000;
+    report.rss_open_bytes = 1500000;
     report.warmup = &sum.warmup;
     report.measure = &sum.measure;
     report.ok_in_window = sum.ok_in_window;
@@ -260,6 +282,37 @@ static Ls__Trial *finish(struct fleet *fleet, struct coord_books *books)
     assert_non_null(trial);
     assert_int_equal(coord_merge_finish(fleet->merge, trial, books, NULL), LS_OK);
     return trial;
+}
+
+static void what_a_client_s_host_did_is_told_for_each_client(void **state)
+{
+    (void)state;
+    for (unsigned many = 0; many < 2; many++) {
+        struct fleet fleet;
+        struct coord_books books;
+        const Ls__Client *client;
+        Ls__Trial *trial;
+
+        connections_each = many ? 2000 : 10;
+        fleet_init(&fleet, 2, 5, 100);
+        fleet.merge = make_merge(&fleet, NULL);
+        deliver_all(&fleet);
+        trial = finish(&fleet, &books);
+        client = trial->clients[1];
+        assert_true(client->foreign_cpu_cores == 0.25);
+        assert_true(client->steal_cores == 0.05);
+        assert_int_equal(client->tcp_retransmits, 4);
+        assert_int_equal(client->listen_overflows, 1);
+        assert_string_equal(client->governor_before, "powersave");
+        assert_string_equal(client->governor_after, "performance");
+        assert_int_equal(client->cpu->loop_lag_ns, 7000000); /* the worst worker's */
+        assert_true(client->cpu->stalled == 0.25);
+        /* Of ten connections, it would be a figure about pages. */
+        assert_true(client->memory_per_connection_bytes == (many ? 250 : 0));
+        coord_message_free(trial);
+        fleet_fini(&fleet);
+    }
+    connections_each = 10;
 }
 
 /* ---- properties */
@@ -870,6 +923,7 @@ static void every_failed_allocation_is_reported_and_nothing_leaks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_client_s_host_did_is_told_for_each_client),
         cmocka_unit_test(the_merged_histogram_is_that_of_the_union_however_the_samples_are_split),
         cmocka_unit_test(the_time_series_holds_every_measured_completion_once),
         cmocka_unit_test(the_logs_of_the_clients_add_up_to_the_merged_log_bucket_by_bucket),

@@ -468,6 +468,61 @@ static void disturbances_are_suspect(void **state)
     assert_one_reason(&rig, "server_edges", SUSPECT, "200 ms beside the edges");
 }
 
+static void disturbances_of_a_client_s_host_are_suspect(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig, &closed); /* 5 s, one worker: 6 % of it */
+    assert_true(coord_message_string(&rig.trial->clients[1]->cpus, "3"));
+    rig.trial->clients[1]->cpu->runqueue_wait_ns = 300 * MS;
+    rig.trial->clients[1]->foreign_cpu_cores = 0.5;
+    assert_one_reason(&rig, "client_foreign_cpu", SUSPECT, "client-2 waited 6.0 % of the time");
+    rig_init(&rig, &closed);
+    assert_true(coord_message_string(&rig.trial->clients[1]->cpus, "3"));
+    rig.trial->clients[1]->cpu->runqueue_wait_ns = 240 * MS;
+    assert_no_reason(&rig);
+    rig_init(&rig, &closed); /* two workers on one CPU wait for each other */
+    assert_true(coord_message_string(&rig.trial->clients[1]->cpus, "3"));
+    rig.trial->clients[1]->workers = 2;
+    rig.trial->clients[1]->cpu->runqueue_wait_ns = 3000 * MS;
+    assert_no_reason(&rig);
+    rig_init(&rig, &closed); /* and so do agents that share one */
+    assert_true(coord_message_string(&rig.trial->clients[0]->cpus, "3"));
+    assert_true(coord_message_string(&rig.trial->clients[1]->cpus, "3"));
+    rig.trial->clients[1]->cpu->runqueue_wait_ns = 3000 * MS;
+    rig.in.shared_cores = true;
+    assert_one_reason(&rig, "shared_cores", SUSPECT, "CPUs are shared");
+    rig_init(&rig, &closed);
+    assert_true(coord_message_string(&rig.trial->clients[0]->cpus, "1-2"));
+    rig.trial->clients[0]->steal_cores = 0.05;
+    assert_one_reason(&rig, "client_cpu_steal", SUSPECT, "2.5 % of client-1's 2 CPUs");
+    rig_init(&rig, &closed);
+    rig.trial->clients[0]->tcp_retransmits = 6;
+    assert_one_reason(&rig, "client_retransmits", SUSPECT, "client-1's host sent 6 segments");
+}
+
+static void a_generator_that_stood_still_is_invalid_while_the_server_had_room(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig, &closed);
+    rig.trial->clients[0]->cpu->stalled = 0.21;
+    rig.trial->clients[0]->cpu->loop_lag_ns = 90 * MS;
+    assert_one_reason(&rig, "generator_stalled", INVALID, "21 % of the window, up to 90.0 ms");
+    rig_init(&rig, &closed);
+    rig.trial->clients[0]->cpu->stalled = 0.2;
+    assert_one_reason(&rig, "generator_stalled", SUSPECT, "20 % of the window");
+    rig_init(&rig, &closed);
+    rig.trial->clients[0]->cpu->stalled = 0.05;
+    assert_no_reason(&rig);
+    rig_init(&rig, &closed);
+    rig.trial->clients[0]->cpu->stalled = 0.5;
+    rig.trial->server->cpu_cores_used = 0.97;
+    assert_one_reason(&rig, "generator_stalled", SUSPECT, "50 %");
+}
+
 static void a_window_of_less_than_a_second_is_suspect(void **state)
 {
     struct rig rig;
@@ -629,6 +684,8 @@ int main(void)
         cmocka_unit_test(shed_requests_are_named),
         cmocka_unit_test(pipelines_that_run_dry_are_suspect),
         cmocka_unit_test(disturbances_are_suspect),
+        cmocka_unit_test(disturbances_of_a_client_s_host_are_suspect),
+        cmocka_unit_test(a_generator_that_stood_still_is_invalid_while_the_server_had_room),
         cmocka_unit_test(a_window_of_less_than_a_second_is_suspect),
         cmocka_unit_test(a_trend_is_suspect_and_noise_is_not),
         cmocka_unit_test(the_first_interval_does_not_count_when_answers_take_long),

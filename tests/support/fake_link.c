@@ -1,5 +1,7 @@
 #include "tests/support/fake_link.h"
 
+#include <string.h>
+
 #include "common/clock.h"
 #include "tests/support/test.h"
 
@@ -190,6 +192,13 @@ void fake_answer(struct fake_run *run, unsigned link, size_t n)
     run->links[link]->answered += n;
     run->env.bytes(run->links[link]->ctx, (struct ls_bytes){ .data = zeros, .len = n },
                    run->stamp_ns);
+}
+
+void fake_feed(struct fake_run *run, unsigned link, const char *text)
+{
+    run->env.bytes(run->links[link]->ctx,
+                   (struct ls_bytes){ .data = (const unsigned char *)text, .len = strlen(text) },
+                   0);
 }
 
 uint64_t fake_unanswered(const struct fake_run *run, unsigned link)

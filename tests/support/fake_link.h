@@ -5,7 +5,7 @@
 
 #include "agent/load/engine.h"
 
-#define FAKE_LINKS 64
+#define FAKE_LINKS 256
 
 struct fake_link { /* the state of one link, as the test sees it */
     void *ctx;
@@ -58,6 +58,8 @@ void fake_start(struct fake_run *run); /* opens everything, then starts at the w
 void fake_opened(struct fake_run *run, unsigned link, int error);
 /* n bytes arrive: with the null driver, n answers. */
 void fake_answer(struct fake_run *run, unsigned link, size_t n);
+/* Bytes that are not counted as answers: for drivers other than null. */
+void fake_feed(struct fake_run *run, unsigned link, const char *text);
 uint64_t fake_unanswered(const struct fake_run *run, unsigned link);
 void fake_end(struct fake_run *run, unsigned link, enum load_outcome how);
 void fake_drain(struct fake_run *run, unsigned link); /* a full socket has room again */

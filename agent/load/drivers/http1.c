@@ -256,11 +256,12 @@ static uint16_t status_read(const struct http1_conn *c)
 }
 
 /* The oldest operation's answer is complete. */
-static enum ls_err answer_done(struct http1_conn *c)
+static enum ls_err answer_done(struct http1_conn *c, bool more)
 {
     const struct load_request *request = request_of(c, ring_at(c, 0));
     struct agent_reply reply = judge(c, request);
 
+    reply.more = more;
     c->over = !c->parser.keep_alive || request->closes;
     finish(c, &reply);
     return c->over ? LS_ECLOSED : LS_OK; /* over, too, if done() closed */
@@ -299,7 +300,7 @@ static enum ls_err answer(struct http1_conn *c, struct ls_bytes *in)
             compare_body(c, body);
             break;
         case HTTP1_DONE:
-            return answer_done(c);
+            return answer_done(c, in->len > 0);
         case HTTP1_BAD:
             return answer_bad(c);
         }

@@ -48,10 +48,11 @@ static enum ls_err submit(void *state, uint32_t op, uint32_t request)
     return LS_OK;
 }
 
-static void end_oldest(struct null_conn *conn, enum load_outcome outcome, const char *why)
+static void end_oldest(struct null_conn *conn, enum load_outcome outcome, const char *why,
+                       bool more)
 {
     uint32_t op = conn->ops[conn->first];
-    struct agent_reply reply = { .outcome = outcome, .why = why };
+    struct agent_reply reply = { .outcome = outcome, .why = why, .more = more };
 
     conn->first = (conn->first + 1) % conn->cap;
     conn->count--;
@@ -67,7 +68,7 @@ static enum ls_err feed(void *state, struct ls_bytes in)
     if (in.len > conn->count - conn->unsent)
         return LS_EPROTO;
     for (size_t i = 0; i < in.len; i++)
-        end_oldest(conn, LOAD_OK, "");
+        end_oldest(conn, LOAD_OK, "", i + 1 < in.len);
     return LS_OK;
 }
 
@@ -88,7 +89,7 @@ static void eof(void *state, enum load_outcome how)
     struct null_conn *conn = state;
 
     while (conn->count > 0)
-        end_oldest(conn, how, "the connection ended");
+        end_oldest(conn, how, "the connection ended", false);
 }
 
 static void close_conn(void *state)
