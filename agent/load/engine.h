@@ -63,7 +63,7 @@ struct agent_engine_summary {
     int64_t ended_ns; /* of the measure window, as struct load_totals has it */
     bool trouble;     /* the next two are of the first request that did not end as LOAD_OK */
     struct agent_reply reply;
-    uint32_t request;
+    uint64_t request; /* its number in the load */
 };
 
 extern const struct agent_link_env agent_engine_link_env;
