@@ -8,6 +8,7 @@
 #include "agent/exit.h"
 #include "agent/host/target.h"
 #include "agent/respond/respond.h"
+#include "common/fs.h"
 #include "common/log.h"
 #include "common/options.h"
 
@@ -66,6 +67,7 @@ int main(int argc, char **argv)
     size_t plain = 0;
 
     host_target_main_hook(argc, argv); /* does not return in a supervisor */
+    ls_fs_hold_std();
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN); /* a file limit is an error to report, not to die of */
     if (argc > 1 && strcmp(argv[1], "respond") == 0)

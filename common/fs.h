@@ -25,6 +25,9 @@ enum ls_err ls_fs_remove_tree(const char *path, struct ls_diag *diag) LS_NODISCA
  * (the name), LS_EIO. */
 enum ls_err ls_fs_create_beneath(const char *folder, const char *name, mode_t mode, int *out_fd,
                                  struct ls_diag *diag) LS_NODISCARD;
+/* Makes sure that descriptors 0 to 2 are open before anything else gets these numbers. To a stdout
+ * that was closed nothing can be written; what goes to a closed stderr is lost. */
+void ls_fs_hold_std(void);
 /* Writes all of it; LS_EIO. */
 enum ls_err ls_fs_write_all(int fd, struct ls_bytes data, struct ls_diag *diag) LS_NODISCARD;
 

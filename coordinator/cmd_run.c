@@ -39,7 +39,8 @@ static const struct ls_option check_rows[] = {
       "of the order (the plan's, or drawn)" },
     { "set", 0, LS_OPTION_LIST, ROW(set), "PATH=VALUE", NULL, 1, 0,
       "change a field of the plan: workloads[0].measure=2s" },
-    { "json", 0, LS_OPTION_FLAG, ROW(json), NULL, NULL, 1, 0, "mistakes as one JSON document" },
+    { "json", 0, LS_OPTION_FLAG, ROW(json), NULL, NULL, 1, 0,
+      "what would be done, or the mistakes, as one JSON document" },
     { "help", 'h', LS_OPTION_FLAG, ROW(help), NULL, NULL, 1, 0, "this text" },
 };
 

@@ -12,6 +12,7 @@
 #include "coordinator/cli.h"
 #include "coordinator/plan/plan_file.h"
 #include "coordinator/plan/trials.h"
+#include "coordinator/run/fill.h"
 #include "coordinator/run/run.h"
 
 struct prepared {
@@ -87,7 +88,20 @@ static enum ls_err choose_seed(const struct coord_execute_options *options, cons
     return LS_OK;
 }
 
-static int check_only(const struct prepared *p)
+static int check_as_json(const struct prepared *p)
+{
+    Ls__Result *result = coord_fill_planned(&(struct coord_run_options){
+        .plan = p->plan.plan, .trials = &p->trials, .plan_sha256 = p->plan.sha256 });
+    int status;
+
+    if (result == NULL)
+        return coord_cli_fail(true, COORD_EXIT_FAULT, "out of memory");
+    status = coord_cli_print(result, true, NULL, COORD_EXIT_OK);
+    ls__result__free_unpacked(result, NULL);
+    return status;
+}
+
+static int check_as_text(const struct prepared *p)
 {
     struct rlimit limit;
     uint64_t files = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (uint64_t)limit.rlim_cur : 0;
@@ -138,8 +152,10 @@ int coord_execute(const struct coord_execute_options *options)
     else if (choose_seed(options, p.plan.plan, &seed, &diag) != LS_OK ||
              coord_trials_expand(p.plan.plan, seed, options->only, &p.trials, &diag) != LS_OK)
         status = coord_cli_fail(options->json, COORD_EXIT_USAGE, diag.text);
+    else if (options->check_only)
+        status = options->json ? check_as_json(&p) : check_as_text(&p);
     else
-        status = options->check_only ? check_only(&p) : run(options, &p);
+        status = run(options, &p);
     ls_issues_fini(&issues);
     prepared_fini(&p);
     return status;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/fs.h"
 #include "common/msg_yaml.h"
 #include "coordinator/cli.h"
 
@@ -50,6 +51,7 @@ static int unknown(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    ls_fs_hold_std();
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN); /* a file limit is an error to report, not to die of */
     if (argc < 2) {

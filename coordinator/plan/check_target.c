@@ -87,7 +87,7 @@ static int look_at(const char *path, struct stat *out_st)
     return 0;
 }
 
-static bool check_content(struct coord_plan_checker *c, const ProtobufCMessage *message,
+static void check_content(struct coord_plan_checker *c, const ProtobufCMessage *message,
                           const char *field, int index, const char *path, uint64_t max_bytes)
 {
     char limit[48];
@@ -98,9 +98,7 @@ static bool check_content(struct coord_plan_checker *c, const ProtobufCMessage *
         coord_plan_check_say(c, message, field, index, "cannot be read: %s (%.160s)",
                              strerror(error), path);
     } else if (S_ISDIR(st.st_mode)) {
-        coord_plan_check_say(c, message, field, index,
-                             index >= 0 ? "is a folder: list its files one by one"
-                                        : "is a folder: the name of a file is expected");
+        coord_plan_check_say(c, message, field, index, "is a folder: list its files one by one");
     } else if (!S_ISREG(st.st_mode)) {
         coord_plan_check_say(c, message, field, index, "is not a regular file");
     } else if ((uint64_t)st.st_size > max_bytes) {
@@ -110,19 +108,16 @@ static bool check_content(struct coord_plan_checker *c, const ProtobufCMessage *
         bool fitted = c->file_bytes <= COORD_PLAN_FILES_MAX;
 
         c->file_bytes += (uint64_t)st.st_size;
-        if (c->file_bytes <= COORD_PLAN_FILES_MAX)
-            return true;
-        if (fitted)
+        if (fitted && c->file_bytes > COORD_PLAN_FILES_MAX)
             coord_plan_check_say(
                 c, message, field, index,
                 "makes the files of this plan more than %s: install it on the host "
                 "instead",
                 ls_format_size(COORD_PLAN_FILES_MAX, limit, sizeof(limit)));
     }
-    return false;
 }
 
-bool coord_plan_check_file(struct coord_plan_checker *c, const ProtobufCMessage *message,
+void coord_plan_check_file(struct coord_plan_checker *c, const ProtobufCMessage *message,
                            const char *field, int index, const char *file, uint64_t max_bytes)
 {
     char path[4096];
@@ -132,8 +127,7 @@ bool coord_plan_check_file(struct coord_plan_checker *c, const ProtobufCMessage 
     if (n < 0 || (size_t)n >= sizeof(path))
         coord_plan_check_say(c, message, field, index, "is a path that is too long");
     else
-        return check_content(c, message, field, index, path, max_bytes);
-    return false;
+        check_content(c, message, field, index, path, max_bytes);
 }
 
 static void check_file(struct coord_plan_checker *c, const Ls__Target *target, size_t index)
@@ -161,7 +155,7 @@ static void check_file(struct coord_plan_checker *c, const Ls__Target *target, s
             return;
         }
     }
-    (void)coord_plan_check_file(c, &target->base, "files", (int)index, file, COORD_PLAN_FILES_MAX);
+    coord_plan_check_file(c, &target->base, "files", (int)index, file, COORD_PLAN_FILES_MAX);
 }
 
 /* ---- the rest ---------------------------------------------------------------------------------
@@ -291,6 +285,6 @@ void coord_plan_check_target(struct coord_plan_checker *c, const Ls__Target *tar
         coord_plan_check_duration(c, &target->ready->base, "timeout", target->ready->timeout,
                                   100 * LS_NS_PER_MS, 3600 * LS_NS_PER_S);
         if (target->ready->request != NULL)
-            coord_plan_check_request(c, target->ready->request, NULL);
+            coord_plan_check_request(c, target->ready->request);
     }
 }

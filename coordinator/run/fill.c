@@ -189,3 +189,33 @@ enum ls_err coord_fill_add_trial(Ls__Result *result, Ls__Trial *trial, struct ls
     trials[result->n_trials++] = trial;
     return LS_OK;
 }
+
+static enum ls_err plan_trial(Ls__Result *result, const struct coord_trial *trial)
+{
+    Ls__Trial *message = coord_fill_trial(trial, 0);
+
+    if (message == NULL)
+        return LS_ENOMEM;
+    try_text(&message->started_at, "");
+    try_text(&message->status, "planned");
+    return coord_fill_add_trial(result, message, NULL);
+}
+
+Ls__Result *coord_fill_planned(const struct coord_run_options *options)
+{
+    Ls__Result *result = malloc(sizeof(*result));
+    enum ls_err rc;
+
+    if (result == NULL)
+        return NULL;
+    ls__result__init(result);
+    rc = coord_fill_begin(result, options, "");
+    for (size_t i = 0; i < options->trials->count && rc == LS_OK; i++)
+        rc = plan_trial(result, &options->trials->items[i]);
+    try_text(&result->started_at, "");
+    try_text(&result->status, "checked");
+    if (rc == LS_OK)
+        return result;
+    ls__result__free_unpacked(result, NULL);
+    return NULL;
+}

@@ -21,6 +21,9 @@ void coord_fill_end(Ls__Result *result, int exit_status, const char *error);
 
 /* NULL: out of memory. */
 Ls__Trial *coord_fill_trial(const struct coord_trial *trial, int64_t started_wall_ns);
+/* What a run of this would do, as the result of a run that has not begun: status "checked", trials
+ * "planned". NULL: out of memory. */
+Ls__Result *coord_fill_planned(const struct coord_run_options *options);
 /* Takes the trial over, also when it fails. */
 enum ls_err coord_fill_add_trial(Ls__Result *result, Ls__Trial *trial,
                                  struct ls_diag *diag) LS_NODISCARD;

@@ -55,6 +55,24 @@ void coord_progress_destroy(struct coord_progress *progress)
     free(progress);
 }
 
+/* Names and peers' words are data. */
+static void make_harmless(char *text)
+{
+    for (char *c = text; *c != '\0'; c++) {
+        if (((unsigned char)*c < 0x20 && *c != '\n') || *c == 0x7f)
+            *c = '?';
+    }
+}
+
+static void print(struct coord_progress *progress, const char *before, char *text)
+{
+    make_harmless(text);
+    if (progress != NULL)
+        clear_line(progress);
+    (void)fprintf(stderr, "%s%s\n", before, text);
+    (void)fflush(stderr);
+}
+
 void coord_progress_say(struct coord_progress *progress, const char *fmt, ...)
 {
     char text[2048];
@@ -63,14 +81,22 @@ void coord_progress_say(struct coord_progress *progress, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    for (char *c = text; *c != '\0'; c++) { /* names and peers' words are data */
-        if (((unsigned char)*c < 0x20 && *c != '\n') || *c == 0x7f)
-            *c = '?';
-    }
-    if (progress != NULL)
-        clear_line(progress);
-    (void)fprintf(stderr, "%s\n", text);
-    (void)fflush(stderr);
+    print(progress, "", text);
+}
+
+void coord_progress_note(struct coord_progress *progress, const char *fmt, ...)
+{
+    char before[sizeof(progress->trial) + 2];
+    char text[2048];
+    va_list ap;
+
+    if (progress == NULL || progress->quiet)
+        return;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    (void)snprintf(before, sizeof(before), "%s  ", progress->trial);
+    print(progress, before, text);
 }
 
 void coord_progress_trial(struct coord_progress *progress, uint32_t index, uint32_t total,
@@ -81,8 +107,10 @@ void coord_progress_trial(struct coord_progress *progress, uint32_t index, uint3
     (void)snprintf(progress->trial, sizeof(progress->trial),
                    "[%" PRIu32 "/%" PRIu32 "] %.60s %.60s r%" PRIu32, index, total, target,
                    workload, repetition);
+    make_harmless(progress->trial);
     progress->phase[0] = '\0';
-    progress->next_ns = 0;
+    if (progress->live)
+        progress->next_ns = 0;
 }
 
 static void compose(char *out, size_t bytes, int64_t now_ns, const char *phase, int64_t end_ns,

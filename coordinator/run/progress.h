@@ -25,6 +25,8 @@ void coord_progress_update(struct coord_progress *progress, int64_t now_ns, cons
                            int64_t end_ns, const struct coord_merge_progress *latest);
 /* A line that stays, whatever is live below it. */
 void coord_progress_say(struct coord_progress *progress, const char *fmt, ...) LS_PRINTF(2, 3);
+/* A line that stays and belongs to the trial; nothing when quiet. */
+void coord_progress_note(struct coord_progress *progress, const char *fmt, ...) LS_PRINTF(2, 3);
 /* When update() wants to be called next. */
 int64_t coord_progress_next_ns(const struct coord_progress *progress);
 

@@ -583,9 +583,9 @@ static enum ls_err close_trial(struct run *r, struct ls_diag *diag)
     }
     r->files = NULL;
     for (size_t i = 0; i < trial->n_reasons && !r->interrupted; i++)
-        coord_progress_say(r->progress, "  %s: %s (%s)",
-                           coord_verdict_name(trial->reasons[i]->verdict), trial->reasons[i]->text,
-                           trial->reasons[i]->code);
+        coord_progress_note(r->progress, "%s: %s (%s)",
+                            coord_verdict_name(trial->reasons[i]->verdict), trial->reasons[i]->text,
+                            trial->reasons[i]->code);
     if (r->interrupted || rc != LS_OK) {
         ls__trial__free_unpacked(trial, NULL);
         return rc;
