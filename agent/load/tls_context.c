@@ -125,19 +125,22 @@ static enum ls_err identify(SSL_CTX *ctx, const struct load_tls *set, struct ls_
     return rc;
 }
 
-static enum ls_err offer(struct tls_context *c, const struct load_tls *set, struct ls_diag *diag)
+static enum ls_err offer(SSL_CTX *ctx, const struct load_tls *set, struct ls_diag *diag)
 {
+    unsigned char wire[256];
+    unsigned len = 0;
+
     for (const char *const *name = set->alpn; name != NULL && *name != NULL; name++) {
         size_t n = strlen(*name);
 
-        if (n == 0 || n > 255 || c->alpn_len + 1 + n > sizeof(c->alpn))
+        if (n == 0 || n > 255 || len + 1 + n > sizeof(wire))
             return ls_fail(diag, LS_EINVAL, "alpn: the names are empty, or too long together");
-        c->alpn[c->alpn_len++] = (unsigned char)n;
-        (void)memcpy(c->alpn + c->alpn_len, *name, n);
-        c->alpn_len += (unsigned)n;
+        wire[len++] = (unsigned char)n;
+        (void)memcpy(wire + len, *name, n);
+        len += (unsigned)n;
     }
     /* 0 is success, in this call alone. */
-    if (c->alpn_len > 0 && SSL_CTX_set_alpn_protos(c->ctx, c->alpn, c->alpn_len) != 0)
+    if (len > 0 && SSL_CTX_set_alpn_protos(ctx, wire, len) != 0)
         return ls_fail(diag, LS_ENOMEM, "no memory for TLS settings");
     return LS_OK;
 }
@@ -196,7 +199,7 @@ static enum ls_err apply(struct tls_context *c, const struct load_tls *set, stru
     if (rc == LS_OK)
         rc = identify(c->ctx, set, diag);
     if (rc == LS_OK)
-        rc = offer(c, set, diag);
+        rc = offer(c->ctx, set, diag);
     if (rc == LS_OK)
         rc = set_ciphers(c->ctx, set->ciphers, diag);
     return rc == LS_OK ? set_name(c, set->server_name, diag) : rc;
@@ -317,6 +320,19 @@ static const char *show_bytes(const struct tls_context *c, char *out, size_t out
     return out;
 }
 
+/* OpenSSL's own table of alerts does not know those of TLS 1.3; its errors do, with a prefix. */
+static const char *alert_name(unsigned long code, char out[WHY_BYTES])
+{
+    const char *reason = ERR_reason_error_string(code);
+    const char *alert = reason != NULL ? strstr(reason, "alert ") : NULL;
+
+    (void)snprintf(out, WHY_BYTES, "%s",
+                   alert != NULL    ? alert + strlen("alert ")
+                   : reason != NULL ? reason
+                                    : "?");
+    return out;
+}
+
 const char *tls_context_trouble(const struct tls_context *c, char *out, size_t out_bytes)
 {
     char first[sizeof(c->first) * 4 + 1];
@@ -344,12 +360,7 @@ const char *tls_context_trouble(const struct tls_context *c, char *out, size_t o
                        c->server_name, X509_verify_cert_error_string((long)c->code), advice(c));
         break;
     case TROUBLE_ALERT:
-        (void)snprintf(out, out_bytes, "ended TLS with the alert '%s'",
-                       SSL_alert_desc_string_long((int)c->code));
-        break;
-    case TROUBLE_ALPN:
-        (void)snprintf(out, out_bytes, "chose the protocol \"%s\", which was not offered",
-                       show_bytes(c, first, sizeof(first)));
+        (void)snprintf(out, out_bytes, "ended TLS with the alert '%s'", alert_name(c->code, why));
         break;
     case TROUBLE_OTHER:
         ERR_error_string_n(c->code, why, sizeof(why));

@@ -16,8 +16,7 @@ enum tls_trouble {
     TROUBLE_CUT,       /* after it, without close_notify */
     TROUBLE_NOT_TLS,   /* first are the peer's first bytes */
     TROUBLE_UNTRUSTED, /* code: X509_V_ERR_... */
-    TROUBLE_ALERT,     /* code: the alert's number */
-    TROUBLE_ALPN,      /* first is what the peer chose */
+    TROUBLE_ALERT,     /* code: of OpenSSL's error queue, as below */
     TROUBLE_OTHER      /* code: of OpenSSL's error queue */
 };
 
@@ -27,10 +26,8 @@ struct tls_context {
     SSL_SESSION *newest; /* owned; NULL: none yet, or no resumption */
     bool resume;
     bool has_ca;
-    char *server_name;       /* owned */
-    const char *sni;         /* server_name; NULL: it is an address */
-    unsigned char alpn[256]; /* names that are offered, in wire form */
-    unsigned alpn_len;
+    char *server_name;        /* owned */
+    const char *sni;          /* server_name; NULL: it is an address */
     struct tls_session *idle; /* owned; sessions that ended, to be used again */
     struct tls_stats stats;
 

@@ -155,8 +155,7 @@ static enum tls_result failed(struct tls_session *s)
     if (s->untrusted)
         tls_note(s->context, TROUBLE_UNTRUSTED, (unsigned long)verified, NULL, 0);
     else if (ERR_GET_LIB(code) == ERR_LIB_SSL && reason > SSL_AD_REASON_OFFSET)
-        tls_note(s->context, TROUBLE_ALERT, (unsigned long)(reason - SSL_AD_REASON_OFFSET), NULL,
-                 0);
+        tls_note(s->context, TROUBLE_ALERT, code, NULL, 0);
     else
         tls_note(s->context, TROUBLE_OTHER, code, NULL, 0);
     ERR_clear_error();
@@ -201,30 +200,10 @@ static const char *mixed(const char *known, const char *now)
     return known == NULL || strcmp(known, now) == 0 ? now : "mixed";
 }
 
-/* A server that does not know ALPN chooses nothing, which is fine. */
-static bool is_offered(const struct tls_session *s, const unsigned char **out_chosen,
-                       unsigned *out_len)
-{
-    const unsigned char *offered = s->context->alpn;
-
-    SSL_get0_alpn_selected(s->ssl, out_chosen, out_len);
-    if (*out_len == 0)
-        return true;
-    for (unsigned i = 0; i < s->context->alpn_len; i += 1u + offered[i]) {
-        if (offered[i] == *out_len && memcmp(offered + i + 1, *out_chosen, *out_len) == 0)
-            return true;
-    }
-    return false;
-}
-
 static enum tls_result agreed(struct tls_session *s)
 {
     struct tls_stats *stats = &s->context->stats;
-    const unsigned char *chosen = NULL;
-    unsigned len = 0;
 
-    if (!is_offered(s, &chosen, &len))
-        return failed_as(s, TROUBLE_ALPN, chosen, len);
     s->secured = true;
     *(SSL_session_reused(s->ssl) == 1 ? &stats->resumed : &stats->full) += 1;
     stats->version = mixed(stats->version, SSL_get_version(s->ssl));

@@ -180,10 +180,6 @@ static size_t on_pull(void *ctx, uint8_t *out, size_t cap)
     return len + sealed;
 }
 
-static const struct agent_link_env inner_env = {
-    .opened = on_opened, .bytes = on_bytes, .ended = on_ended, .pull = on_pull
-};
-
 /* ---- the class ------------------------------------------------------------------------------- */
 
 static void hub_destroy(struct agent_link_hub *hub)
@@ -199,15 +195,17 @@ static enum ls_err hub_create(const struct agent_link_env *env, uint32_t links_m
                               struct agent_link_hub **out_hub, struct ls_diag *diag)
 {
     struct agent_link_hub *hub = calloc(1, sizeof(*hub));
-    struct agent_link_env inner = inner_env;
+    struct agent_link_env inner = *env; /* what is not named here is the carrier's affair */
     enum ls_err rc;
 
     if (hub == NULL)
         return ls_fail(diag, LS_ENOMEM, "no memory for a hub of TLS links");
+    inner.opened = on_opened;
+    inner.bytes = on_bytes;
+    inner.ended = on_ended;
+    inner.pull = on_pull;
     hub->env = *env;
     hub->carrier = env->carrier;
-    inner.at_once = env->at_once;
-    inner.stamps = env->stamps;
     rc = tls_context_create(env->tls, &hub->context, diag);
     if (rc == LS_OK)
         rc = hub->carrier->hub_create(&inner, links_max, &hub->inner, diag);
