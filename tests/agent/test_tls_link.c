@@ -24,6 +24,7 @@ static struct tls_pki *pki;
 static struct tls_identity identity;
 static struct tls_peer_setup peer_setup; /* of the next side */
 static struct load_tls settings;
+static const char *io; /* of the link below */
 
 /* One link and the other end of its connection. */
 struct side {
@@ -83,10 +84,11 @@ static void on_opened(void *ctx, int error)
         close_link(side);
 }
 
-static void on_bytes(void *ctx, struct ls_bytes in)
+static void on_bytes(void *ctx, struct ls_bytes in, int64_t wall_ns)
 {
     struct side *side = ctx;
 
+    (void)wall_ns;
     assert_true(side->opened && side->ends == 0);
     for (size_t i = 0; i < in.len; i++)
         side->in_order = side->in_order && in.data[i] == pattern(side->received + i);
@@ -125,7 +127,7 @@ static struct agent_link_env make_env(void)
                                     .ended = on_ended,
                                     .pull = on_pull,
                                     .connected = on_connected,
-                                    .carrier = agent_link_find("tcp"),
+                                    .carrier = agent_link_find("tcp", io),
                                     .tls = &settings };
 }
 
@@ -982,7 +984,7 @@ static void a_turn_ends_at_its_instant_or_when_woken(void **state)
     assert_int_equal(pthread_create(&thread, NULL, wake_it, &side), 0);
     side.link.turn(side.hub, INT64_MAX);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_string_equal(side.link.io, "libev");
+    assert_string_equal(side.link.io, io);
     teardown(&side);
 }
 
@@ -1116,5 +1118,16 @@ int main(void)
         TEST(settings_that_cannot_be_used_say_which),
         TEST(hubs_survive_each_failing_allocation),
     };
-    return cmocka_run_group_tests_name("agent.tls_link", tests, make_pki, forget_pki);
+    const struct agent_link_class *uring = agent_link_find("tcp", "io_uring");
+    struct ls_diag why = { 0 };
+    int failed;
+
+    io = "libev";
+    failed = cmocka_run_group_tests_name("agent.tls_link", tests, make_pki, forget_pki);
+    if (uring->probe(&why) != LS_OK) {
+        print_message("over io_uring: not here: %s\n", why.text);
+        return failed;
+    }
+    io = "io_uring";
+    return failed + cmocka_run_group_tests_name("agent.tls_link", tests, make_pki, forget_pki);
 }
