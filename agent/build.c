@@ -3,35 +3,27 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "agent/build_law.h"
+#include "agent/build_requests.h"
 #include "agent/build_tls.h"
-#include "agent/load/http_request.h"
 
 struct agent_build {
     struct load_workload workload;
-    struct load_request *requests; /* owned, with what they hold */
-    char **bodies;                 /* owned: copies of the expected bodies */
-    size_t count;
-    int *worker_cpus;             /* owned */
-    struct agent_build_tls *tls;  /* owned; NULL: none */
-    struct ls_rate_piece *pieces; /* owned */
+    struct agent_requests *requests; /* owned */
+    int *worker_cpus;                /* owned */
+    struct agent_build_tls *tls;     /* owned; NULL: none */
+    struct ls_rate_piece *pieces;    /* owned */
 };
 
 void agent_build_destroy(struct agent_build *build)
 {
     if (build == NULL)
         return;
-    for (size_t i = 0; build->requests != NULL && i < build->count; i++)
-        agent_http_request_fini(&build->requests[i]);
-    for (size_t i = 0; build->bodies != NULL && i < build->count; i++)
-        free(build->bodies[i]);
-    free(build->requests);
-    free(build->bodies);
+    agent_requests_destroy(build->requests);
     free(build->worker_cpus);
     agent_build_tls_destroy(build->tls);
     free(build->pieces);
@@ -67,77 +59,23 @@ enum ls_err agent_parse_address(const char *host, uint32_t port, struct sockaddr
     return ls_fail(diag, LS_EINVAL, "'%.60s' is not a literal IPv4 or IPv6 address", host);
 }
 
-/* ---- requests */
-
-static enum ls_err format_request(const Ls__Request *in, const char *authority,
-                                  struct load_request *out, struct ls_diag *diag)
-{
-    struct agent_http_header *headers = calloc(in->n_headers + 1, sizeof(*headers));
-    enum ls_err rc;
-
-    if (headers == NULL)
-        return ls_fail(diag, LS_ENOMEM, "out of memory for a request's headers");
-    for (size_t i = 0; i < in->n_headers; i++) {
-        headers[i].name = in->headers[i]->key;
-        headers[i].value = in->headers[i]->value != NULL ? in->headers[i]->value : "";
-    }
-    rc = agent_http_request_format(
-        &(struct agent_http_request){
-            .method = in->method,
-            .target = in->path,
-            .host = authority,
-            .headers = headers,
-            .header_count = in->n_headers,
-            .body = { (const unsigned char *)in->body, in->body != NULL ? strlen(in->body) : 0 } },
-        out, diag);
-    free(headers);
-    return rc;
-}
-
-static enum ls_err expect(const Ls__Request *in, struct load_request *out, char **out_body,
-                          struct ls_diag *diag)
-{
-    const Ls__Expect *e = in->expect;
-
-    if (e == NULL)
-        return LS_OK;
-    if (e->has_status)
-        out->expect_status = (uint16_t)e->status;
-    if (e->body == NULL)
-        return LS_OK;
-    *out_body = strdup(e->body);
-    if (*out_body == NULL)
-        return ls_fail(diag, LS_ENOMEM, "out of memory for an expected body");
-    out->expect_body_given = true;
-    out->expect_body = (struct ls_bytes){ (const unsigned char *)*out_body, strlen(*out_body) };
-    return LS_OK;
-}
-
 static enum ls_err add_requests(struct agent_build *build, Ls__Request *const *requests, size_t n,
-                                const Ls__Target *target, struct ls_diag *diag)
+                                const Ls__Prepare *prepare, const struct agent_files *files,
+                                struct ls_diag *diag)
 {
-    char authority[128];
-    enum ls_err rc = LS_OK;
+    enum ls_err rc = agent_requests_create(
+        &(struct agent_requests_source){ .requests = requests,
+                                         .count = n,
+                                         .data = prepare->workload->http->data,
+                                         .target = prepare->target,
+                                         .refs = prepare->plan_files,
+                                         .ref_count = prepare->n_plan_files,
+                                         .files = files,
+                                         .seed = prepare->seed },
+        &build->requests, diag);
 
-    if (n == 0 || n > UINT32_MAX)
-        return ls_fail(diag, LS_EINVAL, "the workload has no requests");
-    (void)snprintf(authority, sizeof(authority),
-                   strchr(target->host, ':') != NULL ? "[%s]:%u" : "%s:%u", target->host,
-                   target->port);
-    build->requests = calloc(n, sizeof(*build->requests));
-    build->bodies = calloc(n, sizeof(*build->bodies));
-    if (build->requests == NULL || build->bodies == NULL)
-        return ls_fail(diag, LS_ENOMEM, "out of memory for %zu requests", n);
-    build->count = n;
-    for (size_t i = 0; i < n && rc == LS_OK; i++) {
-        if (requests[i]->method == NULL || requests[i]->path == NULL)
-            return ls_fail(diag, LS_EPROTO, "a request without method or path");
-        rc = format_request(requests[i], authority, &build->requests[i], diag);
-        if (rc == LS_OK)
-            rc = expect(requests[i], &build->requests[i], &build->bodies[i], diag);
-    }
-    build->workload.requests = build->requests;
-    build->workload.request_count = (uint32_t)n;
+    if (rc == LS_OK)
+        agent_requests_give(build->requests, &build->workload);
     return rc;
 }
 
@@ -219,7 +157,7 @@ enum ls_err agent_build_ready(const Ls__Prepare *prepare, const struct agent_fil
     if (prepare->target->ready == NULL || prepare->target->ready->request == NULL)
         rc = ls_fail(diag, LS_EPROTO, "PREPARE came without a readiness request");
     else
-        rc = add_requests(build, &prepare->target->ready->request, 1, prepare->target, diag);
+        rc = add_requests(build, &prepare->target->ready->request, 1, prepare, files, diag);
     if (rc == LS_OK)
         rc = add_tls(build, &prepare->target->ready->request, 1, prepare, files, diag);
     if (rc != LS_OK) {
@@ -279,7 +217,7 @@ enum ls_err agent_build_workload(const Ls__Prepare *prepare, const struct agent_
     if (rc != LS_OK)
         return rc;
     rc = add_requests(build, prepare->workload->http->requests, prepare->workload->http->n_requests,
-                      prepare->target, diag);
+                      prepare, files, diag);
     if (rc == LS_OK)
         rc = add_tls(build, prepare->workload->http->requests, prepare->workload->http->n_requests,
                      prepare, files, diag);

@@ -12,7 +12,7 @@
 struct agent_build; /* a load_workload and all that it points to */
 
 /* The workload of a client: its share of the load, one worker per CPU of prepare->cpus in turn.
- * files hold what prepare->plan_files name, and may go away afterwards. */
+ * files hold what prepare->plan_files name, and are borrowed until agent_build_destroy(). */
 enum ls_err agent_build_workload(const Ls__Prepare *prepare, const struct agent_files *files,
                                  struct agent_build **out_build, struct ls_diag *diag) LS_NODISCARD;
 /* One connection that sends the target's readiness request. */

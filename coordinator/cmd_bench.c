@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/fs.h"
 #include "common/msg_json.h"
 #include "common/options.h"
 #include "common/pb.h"
@@ -16,7 +15,6 @@
 #include "proto/plan.pb-c.h"
 
 #define HEADERS_MAX   64u
-#define BODY_MAX      (1u << 20)
 #define COUNT_TIME_NS (10 * 60 * LS_NS_PER_S) /* the most that a fixed count may take */
 #define TIME_NS       (10 * LS_NS_PER_S)
 
@@ -45,6 +43,7 @@ struct arguments {
     const char *tls_version;
     const char *server_name;
     bool no_resume;
+    bool gzip;
     const char *cpus;
     const char *io;
     const char *out;
@@ -101,6 +100,8 @@ static const struct ls_option rows[] = {
       "https: the name to send and to verify (the Host header's)" },
     { "no-resume", 0, LS_OPTION_FLAG, ROW(no_resume), NULL, NULL, 1, 0,
       "https: a full handshake for each connection" },
+    { "gzip", 0, LS_OPTION_FLAG, ROW(gzip), NULL, NULL, 1, 0,
+      "ask for gzip, and compare what is in it" },
     { "cpus", 0, LS_OPTION_TEXT, ROW(cpus), "LIST", "auto", 1, 0, "CPUs of the workers: 2-3" },
     { "io", 0, LS_OPTION_TEXT, ROW(io), "HOW", "auto", 1, 0,
       "auto, libev or io_uring: how the workers wait for their sockets" },
@@ -116,25 +117,16 @@ struct draft {
     struct coord_url url;
     Ls__Io io;
     char name[64];
-    char *body;                      /* owned */
-    char *expect_body;               /* owned */
     char *header_texts[HEADERS_MAX]; /* owned: "name\0value" */
 };
 
-/* TEXT as it is, or the content of @FILE; the caller frees. */
-static enum ls_err text_or_file(const char *word, char **out, struct ls_diag *diag)
+/* TEXT, or the name of @FILE, which takes the way of a plan's files and may hold anything. */
+static void text_or_file(const char *word, char **out_text, char **out_file)
 {
-    size_t len;
-    enum ls_err rc;
-
-    if (word[0] != '@') {
-        *out = strdup(word);
-        return *out != NULL ? LS_OK : ls_fail(diag, LS_ENOMEM, "out of memory");
-    }
-    rc = ls_fs_read(word + 1, BODY_MAX, out, &len, diag);
-    if (rc == LS_OK && strlen(*out) != len)
-        return ls_fail(diag, LS_EINVAL, "%s holds a NUL byte, which a plan's text cannot", word);
-    return rc;
+    if (word != NULL && word[0] == '@')
+        *out_file = ls_pb_text(word + 1);
+    else if (word != NULL)
+        *out_text = ls_pb_text(word);
 }
 
 /* "Name: value" cut at the colon, in place of a copy. */
@@ -180,8 +172,6 @@ static enum ls_err read_io(const char *word, Ls__Io *out, struct ls_diag *diag)
 
 static enum ls_err read_words(struct draft *d, struct ls_diag *diag)
 {
-    enum ls_err rc = LS_OK;
-
     if (d->args.requests > 0 && d->args.rate_per_s > 0)
         return ls_fail(diag, LS_EINVAL,
                        "-n and -R exclude each other: a count is closed loop, a rate lasts -d");
@@ -194,14 +184,8 @@ static enum ls_err read_words(struct draft *d, struct ls_diag *diag)
                        d->args.pacing);
     if (d->args.headers.count > HEADERS_MAX)
         return ls_fail(diag, LS_ERANGE, "more than %u headers", HEADERS_MAX);
-    if (d->args.body != NULL)
-        rc = text_or_file(d->args.body, &d->body, diag);
-    if (rc == LS_OK && d->args.expect_body != NULL)
-        rc = text_or_file(d->args.expect_body, &d->expect_body, diag);
-    if (rc == LS_OK)
-        rc = read_io(d->args.io, &d->io, diag);
     name_target(d);
-    return rc;
+    return read_io(d->args.io, &d->io, diag);
 }
 
 static enum ls_err compose_request(struct draft *d, Ls__Request__HeadersEntry *entries,
@@ -235,10 +219,12 @@ static enum ls_err compose_request(struct draft *d, Ls__Request__HeadersEntry *e
     request->path = d->url.path;
     request->headers = pointers;
     request->n_headers = n;
-    request->body = d->body;
+    text_or_file(d->args.body, &request->body, &request->body_file);
     expect->has_status = d->args.expect_status > 0;
     expect->status = (uint32_t)d->args.expect_status;
-    expect->body = d->expect_body;
+    text_or_file(d->args.expect_body, &expect->body, &expect->body_file);
+    expect->has_decode = d->args.gzip;
+    expect->decode = LS__DECODE__DECODE_GZIP;
     request->expect = expect;
     return LS_OK;
 }
@@ -389,8 +375,6 @@ static enum ls_err compose(struct draft *d, char **out_text, struct ls_diag *dia
 static void draft_fini(struct draft *d)
 {
     ls_options_fini(rows, LS_ARRAY_LEN(rows), &d->args);
-    free(d->body);
-    free(d->expect_body);
     for (size_t i = 0; i < HEADERS_MAX; i++)
         free(d->header_texts[i]);
 }

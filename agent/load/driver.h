@@ -38,9 +38,9 @@ struct agent_driver {
     enum ls_err (*open)(void *conn, const struct agent_driver_env *env,
                         uint32_t *out_max_in_flight);
 
-    /* Queues request number request of the rotation as operation op. LS_EAGAIN: full, offer it
-     * again; LS_ESTATE: this connection takes no more. */
-    enum ls_err (*submit)(void *conn, uint32_t op, uint32_t request);
+    /* Queues request number request of the load (load_workload_turn) as operation op. LS_EAGAIN:
+     * full, offer it again; LS_ESTATE: this connection takes no more. */
+    enum ls_err (*submit)(void *conn, uint32_t op, uint64_t request);
 
     /* Takes all of in. LS_ECLOSED: finished in good order, the caller must close; operations still
      * outstanding are then reported by eof(). LS_EPROTO: give up, the peer broke the protocol; the

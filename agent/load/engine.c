@@ -228,6 +228,23 @@ static enum ls_err init_arrivals(struct agent_engine *e, uint32_t worker, struct
                             workload->workers_total, diag);
 }
 
+/* Far apart in every rotation, whatever its length. */
+#define WORKER_STEP UINT64_C(1099511627689)
+
+/* Closed loop: which requests of the load this worker sends. Each walks on from a place of its own,
+ * so that whatever it has sent at some instant, every request and every value has its exact share,
+ * give or take one. The measured ones of a fixed count are 0 .. count - 1, each by one worker. */
+static void init_numbers(struct agent_engine *e, uint32_t worker)
+{
+    const struct load_workload *workload = e->set.workload;
+    uint64_t rest = workload->count % workload->workers_total;
+
+    e->next_request[AGENT_WARMUP] = e->next_request[AGENT_MEASURE] = worker * WORKER_STEP;
+    if (e->fixed)
+        e->next_request[AGENT_MEASURE] =
+            workload->count / workload->workers_total * worker + (worker < rest ? worker : rest);
+}
+
 uint32_t agent_engine_connections(const struct load_workload *workload, uint32_t index)
 {
     return (uint32_t)ls_share(workload->connections, workload->workers_total,
@@ -259,7 +276,7 @@ enum ls_err agent_engine_create(const struct agent_engine_setup *setup,
     e->lifetime = workload->lifetime_requests > 0 ? workload->lifetime_requests : UINT64_MAX;
     e->count_left = ls_share(workload->count, workload->workers_total, worker);
     e->last_done_ns = e->measure_ns;
-    e->rotation = worker % workload->request_count; /* workers start at different requests */
+    init_numbers(e, worker);
     e->oldest_op = e->newest_op = NO_OP;
     e->conn_count = agent_engine_connections(workload, setup->worker);
     e->summary.connections.asked = e->conn_count;

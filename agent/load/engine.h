@@ -17,6 +17,13 @@
  *   time is up before it was sent, or when the load ends.
  * - Closed loop: it is scheduled when it is handed to its connection, which sends it at once unless
  *   the socket is full. It is counted when it is sent.
+ * - Waves: all requests of a wave are scheduled when the one before has ended, and wait for a
+ *   connection like those of an open loop. The first wave begins with the load.
+ * - Think times (closed loop): a connection is due again so long after its answer, whether or not
+ * it has been closed meanwhile. The first requests are spread over one think time.
+ * - Lifetimes: a connection that has had its requests or its time takes no more, is closed when it
+ *   has its answers, and is opened again. What it costs to connect is in no request's latency, but
+ *   an arrival may have to wait if no other connection is free. Time begins with the load.
  * - A request that was handed to a connection which failed before its first byte left has not been
  *   sent: an open-loop one returns to the head of the queue, a closed-loop one never was.
  * - An answer that is complete after the time limit is LOAD_TIMEOUT, whenever that was noticed.
@@ -63,7 +70,7 @@ struct agent_engine_summary {
     int64_t ended_ns; /* of the measure window, as struct load_totals has it */
     bool trouble;     /* the next two are of the first request that did not end as LOAD_OK */
     struct agent_reply reply;
-    uint32_t request;
+    uint64_t request; /* its number in the load */
 };
 
 extern const struct agent_link_env agent_engine_link_env;

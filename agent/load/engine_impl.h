@@ -15,10 +15,10 @@ enum op_state { OP_FREE, OP_UNSENT, OP_SENT };
 struct op {
     int64_t scheduled_ns;
     int64_t sent_ns;
-    uint32_t next;  /* in its connection's list of free or of unsent ones */
-    uint32_t older; /* in the engine's list of all that are under way, by scheduled_ns */
+    uint64_t request; /* number of the load */
+    uint32_t next;    /* in its connection's list of free or of unsent ones */
+    uint32_t older;   /* in the engine's list of all that are under way, by scheduled_ns */
     uint32_t newer;
-    uint32_t request;
     uint32_t conn;
     uint8_t state;
     uint8_t part; /* enum agent_part */
@@ -75,7 +75,7 @@ struct conn_list {
 
 struct arrival {
     int64_t scheduled_ns;
-    uint32_t request;
+    uint64_t request;
 };
 
 enum engine_state { ENGINE_OPENING, ENGINE_RUNNING, ENGINE_FINISHED };
@@ -105,7 +105,7 @@ struct agent_engine {
     bool fixed;          /* closed loop or waves with a count */
     uint64_t count_left; /* measured requests still to be submitted, or scheduled by a wave */
     int64_t last_done_ns;
-    uint32_t rotation;
+    uint64_t next_request[AGENT_PART_COUNT]; /* closed loop */
 
     struct op *ops; /* owned */
     uint32_t oldest_op;

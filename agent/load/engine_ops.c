@@ -91,7 +91,7 @@ static void op_free(struct conn *conn, uint32_t id)
 }
 
 /* False: the driver takes no more at the moment. */
-static bool op_submit(struct conn *conn, int64_t scheduled_ns, uint32_t request,
+static bool op_submit(struct conn *conn, int64_t scheduled_ns, uint64_t request,
                       enum agent_part part)
 {
     struct agent_engine *e = conn->engine;
@@ -259,7 +259,7 @@ static void end_if_useless(struct conn *conn)
         engine_conn_end(conn, LOAD_ABORTED, true);
 }
 
-static void admit(struct agent_engine *e, int64_t scheduled_ns, uint32_t request)
+static void admit(struct agent_engine *e, int64_t scheduled_ns, uint64_t request)
 {
     enum agent_part part = scheduled_ns < e->measure_ns ? AGENT_WARMUP : AGENT_MEASURE;
     struct conn *conn;
@@ -298,19 +298,11 @@ static bool may_submit(const struct agent_engine *e)
     return !e->fixed || e->now_ns < e->measure_ns || e->count_left > 0;
 }
 
-static uint32_t next_in_rotation(struct agent_engine *e)
-{
-    uint32_t request = e->rotation;
-
-    if (++e->rotation == e->set.workload->request_count)
-        e->rotation = 0;
-    return request;
-}
-
 /* All of it is due now; what has no open connection waits for one. */
 static void begin_wave(struct agent_engine *e)
 {
     int64_t scheduled_ns = e->now_ns;
+    enum agent_part part = scheduled_ns < e->measure_ns ? AGENT_WARMUP : AGENT_MEASURE;
     uint64_t size = e->conn_count;
 
     e->due_ns = AGENT_NEVER_NS;
@@ -321,7 +313,7 @@ static void begin_wave(struct agent_engine *e)
         e->count_left -= size;
     }
     for (uint64_t i = 0; i < size; i++)
-        admit(e, scheduled_ns, next_in_rotation(e));
+        admit(e, scheduled_ns, e->next_request[part]++);
 }
 
 static void wake_thinkers(struct agent_engine *e)
@@ -349,7 +341,7 @@ void engine_pump(struct agent_engine *e)
     }
     while (e->due_ns <= e->now_ns) {
         int64_t scheduled_ns = e->due_ns;
-        uint32_t request = (uint32_t)(e->schedule.k % e->set.workload->request_count);
+        uint64_t request = e->schedule.k;
 
         ls_schedule_advance(&e->schedule);
         engine_find_next_due(e);
@@ -384,10 +376,10 @@ static void refill_closed(struct conn *conn)
     bool submitted = false;
 
     while (!conn->stuck && !conn->spent && conn->in_flight < conn->limit && may_submit(e)) {
-        if (!op_submit(conn, e->now_ns, e->rotation, part))
+        if (!op_submit(conn, e->now_ns, e->next_request[part], part))
             break;
         due_begins(e, e->now_ns);
-        (void)next_in_rotation(e);
+        e->next_request[part]++;
         if (part == AGENT_MEASURE)
             e->count_left--;
         submitted = true;

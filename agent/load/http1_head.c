@@ -92,12 +92,24 @@ static void coding_end(struct http1_parser *p)
     p->flags |= F_CHUNKED;
 }
 
+/* Says nothing about framing, so that nothing in it is wrong. */
+static void content_coding_end(struct http1_parser *p)
+{
+    if (word_is(p, "identity"))
+        return;
+    p->coding = p->coding == HTTP1_CODING_NONE && (word_is(p, "gzip") || word_is(p, "x-gzip"))
+                    ? HTTP1_CODING_GZIP
+                    : HTTP1_CODING_OTHER;
+}
+
 /* The end of a member, perhaps empty, of a comma-separated list. */
 static void list_member(struct http1_parser *p)
 {
     if (p->word_len > 0) {
         if (p->kind == K_TRANSFER_ENCODING)
             coding_end(p);
+        else if (p->kind == K_CONTENT_ENCODING)
+            content_coding_end(p);
         else if (word_is(p, "close"))
             p->flags |= F_CLOSE;
         else if (word_is(p, "keep-alive"))
@@ -131,6 +143,8 @@ static void value_begin(struct http1_parser *p)
             p->kind = K_TRANSFER_ENCODING;
         else if (word_is(p, "connection"))
             p->kind = K_CONNECTION;
+        else if (word_is(p, "content-encoding"))
+            p->kind = K_CONTENT_ENCODING;
     }
     if (p->kind == K_TRANSFER_ENCODING)
         p->flags |= F_TRANSFER;
@@ -189,6 +203,7 @@ static void minor_byte(struct http1_parser *p, unsigned char c)
     p->minor = (uint8_t)(c - '0');
     p->state = S_AFTER_VERSION;
     p->status = 0; /* an interim response may have left its own */
+    p->coding = HTTP1_CODING_NONE;
     p->reason_given = false;
     p->reason_len = 0;
     p->run = 0;

@@ -33,7 +33,13 @@ enum http1_state {
     S_BAD
 };
 
-enum http1_kind { K_OTHER, K_CONTENT_LENGTH, K_TRANSFER_ENCODING, K_CONNECTION };
+enum http1_kind {
+    K_OTHER,
+    K_CONTENT_LENGTH,
+    K_TRANSFER_ENCODING,
+    K_CONNECTION,
+    K_CONTENT_ENCODING
+};
 
 #define F_LENGTH     0x01u /* content_length is set */
 #define F_TRANSFER   0x02u /* transfer-encoding was there ... */

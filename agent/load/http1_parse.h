@@ -41,6 +41,12 @@ enum http1_framing {
     HTTP1_FRAMING_COUNT
 };
 
+enum http1_coding {
+    HTTP1_CODING_NONE, /* no content-encoding but identity */
+    HTTP1_CODING_GZIP,
+    HTTP1_CODING_OTHER /* or several */
+};
+
 /* Flags of http1_begin(). */
 #define HTTP1_TO_HEAD 1u /* the request was HEAD */
 #define HTTP1_TO_UPGRADE                                                    \
@@ -58,6 +64,7 @@ struct http1_parser {
     bool reason_given;       /* a space followed the status */
     uint8_t reason_len;      /* of what is kept of it */
     uint8_t interims;        /* 1xx responses so far */
+    uint8_t coding;          /* enum http1_coding */
     uint16_t trailers;       /* fields after the last chunk */
     uint64_t body_left;      /* of the length, or of the current chunk */
     uint64_t content_length; /* 0 if none was given */

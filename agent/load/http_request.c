@@ -135,14 +135,16 @@ static bool wants_length(const struct agent_http_request *request)
 }
 
 static void print_head(struct ls_buf *out, const struct agent_http_request *request,
-                       const struct known *known)
+                       const char *length, const struct known *known)
 {
     ls_buf_addf(out, "%s %s HTTP/1.1\r\n", request->method, request->target);
     if (!known->host)
         ls_buf_addf(out, "Host: %s\r\n", request->host);
     for (size_t i = 0; i < request->header_count; i++)
         ls_buf_addf(out, "%s: %s\r\n", request->headers[i].name, request->headers[i].value);
-    if (!known->length && !known->transfer && wants_length(request))
+    if (length != NULL && !known->length && !known->transfer)
+        ls_buf_addf(out, "Content-Length: %s\r\n", length);
+    else if (!known->length && !known->transfer && wants_length(request))
         ls_buf_addf(out, "Content-Length: %zu\r\n", request->body.len);
     ls_buf_adds(out, "\r\n");
 }
@@ -156,8 +158,9 @@ static size_t head_bytes(const struct agent_http_request *request)
     return len;
 }
 
-enum ls_err agent_http_request_format(const struct agent_http_request *request,
-                                      struct load_request *out_request, struct ls_diag *diag)
+static enum ls_err format(const struct agent_http_request *request, const char *length,
+                          struct ls_bytes body, struct load_request *out_request,
+                          struct ls_diag *diag)
 {
     struct known known = { 0 };
     struct ls_buf bytes;
@@ -171,10 +174,10 @@ enum ls_err agent_http_request_format(const struct agent_http_request *request,
         return ls_fail(diag, LS_ERANGE, "request line and headers take %zu bytes: at most %u", head,
                        AGENT_HTTP_REQUEST_HEAD_MAX);
 
-    ls_buf_init(&bytes, 2 * AGENT_HTTP_REQUEST_HEAD_MAX + request->body.len);
+    ls_buf_init(&bytes, 2 * AGENT_HTTP_REQUEST_HEAD_MAX + body.len);
     ls_buf_init(&label, AGENT_HTTP_REQUEST_HEAD_MAX);
-    print_head(&bytes, request, &known);
-    ls_buf_add(&bytes, request->body.data, request->body.len);
+    print_head(&bytes, request, length, &known);
+    ls_buf_add(&bytes, body.data, body.len);
     ls_buf_addf(&label, "%s %.80s", request->method, request->target);
     if (bytes.ok && label.ok) {
         out_request->bytes.len = bytes.len;
@@ -183,12 +186,24 @@ enum ls_err agent_http_request_format(const struct agent_http_request *request,
         out_request->no_body = strcmp(request->method, "HEAD") == 0;
         out_request->closes = known.closes;
     } else {
-        rc = ls_fail(diag, LS_ENOMEM, "no memory for a request of %zu bytes",
-                     head + request->body.len);
+        rc = ls_fail(diag, LS_ENOMEM, "no memory for a request of %zu bytes", head + body.len);
     }
     ls_buf_fini(&bytes);
     ls_buf_fini(&label);
     return rc;
+}
+
+enum ls_err agent_http_request_format(const struct agent_http_request *request,
+                                      struct load_request *out_request, struct ls_diag *diag)
+{
+    return format(request, NULL, request->body, out_request, diag);
+}
+
+enum ls_err agent_http_request_format_head(const struct agent_http_request *request,
+                                           const char *length, struct load_request *out_request,
+                                           struct ls_diag *diag)
+{
+    return format(request, length, (struct ls_bytes){ NULL, 0 }, out_request, diag);
 }
 
 void agent_http_request_fini(struct load_request *request)

@@ -31,6 +31,10 @@ struct agent_http_request {
 enum ls_err agent_http_request_format(const struct agent_http_request *request,
                                       struct load_request *out_request,
                                       struct ls_diag *diag) LS_NODISCARD;
+/* The same without the body, whose length is said to be length (NULL: that of body). */
+enum ls_err agent_http_request_format_head(const struct agent_http_request *request,
+                                           const char *length, struct load_request *out_request,
+                                           struct ls_diag *diag) LS_NODISCARD;
 /* Frees bytes and label; a zeroed request is fine, and twice. */
 void agent_http_request_fini(struct load_request *request);
 

@@ -8,6 +8,7 @@
 
 #include "agent/load/preflight.h"
 #include "agent/load/tls.h"
+#include "agent/load/variation.h"
 #include "agent/load/worker.h"
 #include "common/clock.h"
 
@@ -408,10 +409,16 @@ static void describe_trouble(const struct agent_load *load,
                              const struct agent_engine_summary *summary, char *out, size_t cap)
 {
     const struct agent_reply *reply = &summary->reply;
-    const char *label =
-        load->workload->requests != NULL ? load->workload->requests[summary->request].label : NULL;
-    int n = snprintf(out, cap, "%s: %s", label != NULL ? label : "a request",
-                     load_outcome_name(reply->outcome));
+    struct load_request shown = { .label = NULL };
+    char *store = NULL;
+    int n;
+
+    if (load->workload->requests != NULL &&
+        load_request_show(load->workload, summary->request, &shown, &store) != LS_OK)
+        shown.label = NULL; /* without memory, without a name */
+    n = snprintf(out, cap, "%s: %s", shown.label != NULL ? shown.label : "a request",
+                 load_outcome_name(reply->outcome));
+    free(store);
 
     if (reply->status != 0 && n > 0 && (size_t)n < cap)
         n += snprintf(out + n, cap - (size_t)n, ", status %u", (unsigned)reply->status);

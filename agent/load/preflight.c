@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/load/probe.h"
+#include "agent/load/variation.h"
 #include "common/clock.h"
 
 struct agent_preflight {
@@ -21,30 +22,57 @@ struct agent_preflight {
     bool running; /* the thread has to be joined */
 };
 
-static enum ls_err run_requests(struct agent_preflight *p, struct ls_diag *diag)
+/* How many of a request's values are tried: with one of each, a large table would take minutes. */
+#define TURNS_MAX 256u
+
+static uint64_t turns_of(const struct load_request *request)
+{
+    uint64_t turns = 1;
+
+    if (request->varied == NULL)
+        return 1;
+    for (size_t i = 0; i < request->varied->variables.count && turns < TURNS_MAX; i++) {
+        uint64_t count = request->varied->variables.items[i].count;
+
+        turns = count > TURNS_MAX ? TURNS_MAX : turns * count;
+    }
+    return turns < TURNS_MAX ? turns : TURNS_MAX;
+}
+
+static enum ls_err run_request(struct agent_preflight *p, struct load_probe *probe, uint64_t number,
+                               struct ls_diag *diag)
 {
     struct load_counts *counts = &p->result.preflight;
+    struct agent_reply reply = { 0 };
+    uint64_t sent = 0;
+    enum ls_err rc = load_probe_exchange(
+        probe, number, ls_clock_mono_ns() + p->workload->timeout_ns, &reply, &sent, diag);
+
+    counts->scheduled += sent;
+    counts->sent += sent;
+    if (sent > 0)
+        counts->outcome[reply.outcome]++;
+    if (rc == LS_OK && reply.outcome != LOAD_OK)
+        rc = LS_EPROTO; /* diag says what was got instead */
+    return rc;
+}
+
+static enum ls_err run_requests(struct agent_preflight *p, struct ls_diag *diag)
+{
+    const struct load_workload *workload = p->workload;
     struct load_probe *probe = NULL;
     enum ls_err rc;
 
     if (p->workload->address_len == 0)
         return LS_OK; /* the null link: nobody to ask */
     rc = load_probe_create(p->workload, p->cancel_fd, &probe, diag);
-    for (uint32_t i = 0; rc == LS_OK && i < p->workload->request_count; i++) {
-        struct agent_reply reply = { 0 };
-        uint64_t sent = 0;
-
-        rc = load_probe_exchange(probe, i, ls_clock_mono_ns() + p->workload->timeout_ns, &reply,
-                                 &sent, diag);
-        counts->scheduled += sent;
-        counts->sent += sent;
-        if (sent > 0)
-            counts->outcome[reply.outcome]++;
-        if (rc == LS_OK && reply.outcome != LOAD_OK)
-            rc = LS_EPROTO; /* diag says what was got instead */
+    for (uint32_t i = 0; rc == LS_OK && i < workload->request_count; i++) {
+        for (uint64_t turn = 0; rc == LS_OK && turn < turns_of(&workload->requests[i]); turn++)
+            rc = run_request(p, probe, load_workload_find(workload, (struct load_turn){ i, turn }),
+                             diag);
         if (rc != LS_OK)
             (void)ls_fail_in(diag, rc, "preflight, request %u of %u", i + 1,
-                             p->workload->request_count);
+                             workload->request_count);
     }
     load_probe_destroy(probe);
     return rc;

@@ -1,5 +1,6 @@
-/* agent/load/preflight.h - every distinct request once, in order, on one connection, before any
- * load: is this the server, and are these the answers, that the workload expects?
+/* agent/load/preflight.h - every distinct request once (of one that varies, its first 256 turns),
+ * in order, on one connection, before any load: is this the server, and are these the answers, that
+ * the workload expects?
  *
  * A thread of its own, which ends at the first answer that is not as expected. A workload without
  * an address (the null link) has nobody to ask and passes.

@@ -11,6 +11,7 @@
 
 #include "agent/load/probe_text.h"
 #include "agent/load/tls.h"
+#include "agent/load/variation.h"
 #include "common/clock.h"
 
 enum { IO_BYTES = 16384 };
@@ -26,7 +27,8 @@ struct load_probe {
     struct tls_session *session; /* as long as there is a socket */
 
     /* The exchange under way. */
-    const struct load_request *request;
+    struct load_request shown; /* the request at hand, as it is sent this time */
+    char *shown_store;         /* owned; NULL: it does not vary */
     int64_t begin_ns;
     int64_t deadline_ns;
     bool sent; /* at least a byte */
@@ -394,13 +396,13 @@ static enum ls_err converse(struct load_probe *probe, bool usable, struct ls_dia
         if (rc == LS_ETIMEOUT) {
             probe->driver->eof(probe->conn, LOAD_TIMEOUT);
             return ls_fail(diag, rc, "%s: no complete answer within %.3gs: %zu bytes so far",
-                           probe->request->label,
+                           probe->shown.label,
                            (double)(probe->deadline_ns - probe->begin_ns) / LS_NS_PER_S,
                            probe->answer.total);
         }
         if (rc != LS_OK) {
             probe->driver->eof(probe->conn, LOAD_ABORTED);
-            return ls_fail(diag, rc, "%s: given up%s%s", probe->request->label,
+            return ls_fail(diag, rc, "%s: given up%s%s", probe->shown.label,
                            rc == LS_EIO ? ": " : "", rc == LS_EIO ? strerror(errno) : "");
         }
         if ((events & ~POLLOUT) != 0)
@@ -420,7 +422,7 @@ static enum ls_err explain(struct load_probe *probe, struct ls_diag *diag)
     case LOAD_BAD_STATUS:
     case LOAD_BAD_BODY:
     case LOAD_BAD_FRAMING:
-        probe_answer_explain(&probe->answer, probe->request, &probe->reply, diag);
+        probe_answer_explain(&probe->answer, &probe->shown, &probe->reply, diag);
         return LS_OK;
     default:
         break;
@@ -428,12 +430,12 @@ static enum ls_err explain(struct load_probe *probe, struct ls_diag *diag)
     if (probe->reply.outcome == LOAD_TLS_ERROR)
         return tls_refused(probe, LS_EPROTO, diag);
     if (probe->answer.total == 0)
-        return ls_fail(diag, LS_ECLOSED, "%s: %s", probe->request->label, probe->reply.why);
-    return ls_fail(diag, LS_ECLOSED, "%s: %s: %zu bytes so far", probe->request->label,
+        return ls_fail(diag, LS_ECLOSED, "%s: %s", probe->shown.label, probe->reply.why);
+    return ls_fail(diag, LS_ECLOSED, "%s: %s: %zu bytes so far", probe->shown.label,
                    probe->reply.why, probe->answer.total);
 }
 
-static enum ls_err exchange(struct load_probe *probe, uint32_t request, struct ls_diag *diag)
+static enum ls_err exchange(struct load_probe *probe, uint64_t request, struct ls_diag *diag)
 {
     const struct agent_driver_env env = { probe->workload, on_done, probe };
     uint32_t most = 0;
@@ -447,11 +449,11 @@ static enum ls_err exchange(struct load_probe *probe, uint32_t request, struct l
         probe->open = true; /* close() is safe after a failed open() */
         rc = probe->driver->open(probe->conn, &env, &most);
         if (rc != LS_OK)
-            return ls_fail(diag, rc, "%s: cannot set up a connection", probe->request->label);
+            return ls_fail(diag, rc, "%s: cannot set up a connection", probe->shown.label);
     }
     rc = probe->driver->submit(probe->conn, 0, request);
     if (rc != LS_OK)
-        return ls_fail(diag, rc, "%s: the connection takes no request", probe->request->label);
+        return ls_fail(diag, rc, "%s: the connection takes no request", probe->shown.label);
     if (!probe->done && probe->fd < 0) {
         rc = connect_now(probe, diag);
         if (rc == LS_OK && probe->tls != NULL)
@@ -465,13 +467,12 @@ static enum ls_err exchange(struct load_probe *probe, uint32_t request, struct l
     return rc == LS_OK ? explain(probe, diag) : rc;
 }
 
-enum ls_err load_probe_exchange(struct load_probe *probe, uint32_t request, int64_t deadline_ns,
+enum ls_err load_probe_exchange(struct load_probe *probe, uint64_t request, int64_t deadline_ns,
                                 struct agent_reply *out_reply, uint64_t *out_sent,
                                 struct ls_diag *diag)
 {
     enum ls_err rc;
 
-    probe->request = &probe->workload->requests[request % probe->workload->request_count];
     probe->begin_ns = ls_clock_mono_ns();
     probe->deadline_ns = deadline_ns;
     probe->sent = false;
@@ -481,6 +482,11 @@ enum ls_err load_probe_exchange(struct load_probe *probe, uint32_t request, int6
     probe->out_len = 0;
     probe_answer_reset(&probe->answer);
 
+    free(probe->shown_store);
+    probe->shown_store = NULL;
+    rc = load_request_show(probe->workload, request, &probe->shown, &probe->shown_store);
+    if (rc != LS_OK)
+        return ls_fail(diag, rc, "no memory for a request");
     rc = exchange(probe, request, diag);
     if (rc != LS_OK)
         disconnect(probe);

@@ -104,6 +104,12 @@ static void explain_body(const struct load_request *request, const struct agent_
     struct ls_bytes rest = bytes_from(body, reply->mismatch_at);
     size_t expected = request->expect_body.len;
 
+    /* What was kept is the coded form. */
+    if (request->gunzip || strncmp(reply->why, "body differs: ", 14) == 0) {
+        (void)ls_fail(diag, LS_EPROTO, "%s: %s (at byte %" PRIu64 "; it begins with %s)",
+                      request->label, reply->why, reply->mismatch_at, quote(body, got));
+        return;
+    }
     if (reply->mismatch_at >= expected)
         (void)ls_fail(diag, LS_EPROTO,
                       "%s: body is longer than the %zu bytes expected: got %" PRIu64

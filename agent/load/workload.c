@@ -2,6 +2,20 @@
 
 #include <assert.h>
 
+uint64_t load_workload_find(const struct load_workload *workload, struct load_turn turn)
+{
+    uint32_t weight;
+    uint32_t at = 0;
+
+    if (workload->mix == NULL)
+        return turn.turn * workload->request_count + turn.request;
+    weight = workload->requests[turn.request].weight;
+    while (workload->mix[at].request != turn.request ||
+           workload->mix[at].rank != turn.turn % weight)
+        at++;
+    return turn.turn / weight * workload->mix_len + at;
+}
+
 static const char *const outcome_names[] = {
     "ok",    "bad_status",   "bad_body",  "bad_framing", "timeout",
     "reset", "closed_early", "tls_error", "aborted",

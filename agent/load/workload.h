@@ -30,15 +30,33 @@ enum load_io {
     LOAD_IO_COUNT
 };
 
-/* One request of the rotation, in the driver's own wire form. */
+struct load_variation; /* agent/load/variation.h */
+
+/* One request of the plan, in the driver's own wire form. */
 struct load_request {
-    struct ls_bytes bytes;  /* complete: request line, headers, body */
+    struct ls_bytes bytes;  /* complete: request line, headers, body; of no meaning if varied */
     const char *label;      /* "GET /hello", for messages */
     bool no_body;           /* the answer has none whatever it says (HEAD) */
     bool closes;            /* says "Connection: close": its answer is the connection's last */
     uint16_t expect_status; /* 0: any of 200 to 399 */
     bool expect_body_given;
     struct ls_bytes expect_body;
+    bool gunzip;     /* the answer has to be gzip-coded, and expect_body is what is in it */
+    uint32_t weight; /* of workload->mix */
+    /* The bytes, and perhaps the expected body, differ from turn to turn; NULL: they do not. */
+    const struct load_variation *varied;
+};
+
+/* One place of a mix: the rank-th of request's places. */
+struct load_place {
+    uint32_t request;
+    uint32_t rank;
+};
+
+/* The turn-th time (from 0) that this request is sent, counted over all workers. */
+struct load_turn {
+    uint32_t request;
+    uint64_t turn;
 };
 
 /* TLS towards the target. Texts and files are in memory; nothing here is ever logged. */
@@ -63,8 +81,17 @@ struct load_workload {
     struct sockaddr_storage address;
     socklen_t address_len;
     const struct load_request *requests;
-    uint32_t request_count; /* >= 1; request i of the rotation is i % request_count */
-    uint32_t pipeline;      /* requests in flight per connection, >= 1 */
+    uint32_t request_count; /* >= 1 */
+    /* The order in which requests are sent, over and over: request i has weight places. NULL: each
+     * in turn. What is sent as number k of the load follows from k: load_workload_turn(). */
+    const struct load_place *mix;
+    uint32_t mix_len;
+    /* What connections need for what is rendered under load: the longest request and the longest
+     * expected body of those without a table. Is any answer to be decoded? */
+    size_t rendered_max;
+    size_t expected_max;
+    bool gunzips;
+    uint32_t pipeline; /* requests in flight per connection, >= 1 */
     enum load_law law;
     double rate_per_s; /* constant, Poisson: of all workers of all agents together */
     const struct ls_rate_piece *pieces; /* since the window's start; initialised */
@@ -123,6 +150,27 @@ static inline bool load_law_is_open(enum load_law law)
 {
     return law >= LOAD_LAW_CONSTANT && law <= LOAD_LAW_PIECES;
 }
+
+static inline struct load_turn load_workload_turn(const struct load_workload *workload, uint64_t k)
+{
+    const struct load_place *place;
+
+    if (workload->mix == NULL) {
+        uint32_t count = workload->request_count;
+
+        if (count == 1)
+            return (struct load_turn){ .request = 0, .turn = k };
+        return (struct load_turn){ .request = (uint32_t)(k % count), .turn = k / count };
+    }
+    place = &workload->mix[k % workload->mix_len];
+    return (struct load_turn){
+        .request = place->request,
+        .turn = k / workload->mix_len * workload->requests[place->request].weight + place->rank
+    };
+}
+
+/* The first k of which load_workload_turn() makes that. */
+uint64_t load_workload_find(const struct load_workload *workload, struct load_turn turn);
 
 const char *load_outcome_name(enum load_outcome outcome); /* "bad_status" */
 void load_counts_add(struct load_counts *dst, const struct load_counts *src);

@@ -87,7 +87,7 @@ static int look_at(const char *path, struct stat *out_st)
     return 0;
 }
 
-static void check_content(struct coord_plan_checker *c, const ProtobufCMessage *message,
+static bool check_content(struct coord_plan_checker *c, const ProtobufCMessage *message,
                           const char *field, int index, const char *path, uint64_t max_bytes)
 {
     char limit[48];
@@ -98,7 +98,9 @@ static void check_content(struct coord_plan_checker *c, const ProtobufCMessage *
         coord_plan_check_say(c, message, field, index, "cannot be read: %s (%.160s)",
                              strerror(error), path);
     } else if (S_ISDIR(st.st_mode)) {
-        coord_plan_check_say(c, message, field, index, "is a folder: list its files one by one");
+        coord_plan_check_say(c, message, field, index,
+                             index >= 0 ? "is a folder: list its files one by one"
+                                        : "is a folder: the name of a file is expected");
     } else if (!S_ISREG(st.st_mode)) {
         coord_plan_check_say(c, message, field, index, "is not a regular file");
     } else if ((uint64_t)st.st_size > max_bytes) {
@@ -108,16 +110,19 @@ static void check_content(struct coord_plan_checker *c, const ProtobufCMessage *
         bool fitted = c->file_bytes <= COORD_PLAN_FILES_MAX;
 
         c->file_bytes += (uint64_t)st.st_size;
-        if (fitted && c->file_bytes > COORD_PLAN_FILES_MAX)
+        if (c->file_bytes <= COORD_PLAN_FILES_MAX)
+            return true;
+        if (fitted)
             coord_plan_check_say(
                 c, message, field, index,
                 "makes the files of this plan more than %s: install it on the host "
                 "instead",
                 ls_format_size(COORD_PLAN_FILES_MAX, limit, sizeof(limit)));
     }
+    return false;
 }
 
-void coord_plan_check_file(struct coord_plan_checker *c, const ProtobufCMessage *message,
+bool coord_plan_check_file(struct coord_plan_checker *c, const ProtobufCMessage *message,
                            const char *field, int index, const char *file, uint64_t max_bytes)
 {
     char path[4096];
@@ -127,7 +132,8 @@ void coord_plan_check_file(struct coord_plan_checker *c, const ProtobufCMessage 
     if (n < 0 || (size_t)n >= sizeof(path))
         coord_plan_check_say(c, message, field, index, "is a path that is too long");
     else
-        check_content(c, message, field, index, path, max_bytes);
+        return check_content(c, message, field, index, path, max_bytes);
+    return false;
 }
 
 static void check_file(struct coord_plan_checker *c, const Ls__Target *target, size_t index)
@@ -155,7 +161,7 @@ static void check_file(struct coord_plan_checker *c, const Ls__Target *target, s
             return;
         }
     }
-    coord_plan_check_file(c, &target->base, "files", (int)index, file, COORD_PLAN_FILES_MAX);
+    (void)coord_plan_check_file(c, &target->base, "files", (int)index, file, COORD_PLAN_FILES_MAX);
 }
 
 /* ---- the rest ---------------------------------------------------------------------------------
@@ -285,6 +291,6 @@ void coord_plan_check_target(struct coord_plan_checker *c, const Ls__Target *tar
         coord_plan_check_duration(c, &target->ready->base, "timeout", target->ready->timeout,
                                   100 * LS_NS_PER_MS, 3600 * LS_NS_PER_S);
         if (target->ready->request != NULL)
-            coord_plan_check_request(c, target->ready->request);
+            coord_plan_check_request(c, target->ready->request, NULL);
     }
 }

@@ -421,5 +421,5 @@ enum ls_err coord_plan_check(Ls__Plan *plan, const struct ls_marks *marks, const
     ls_issues_sort(issues);
     if (issues->count + issues->dropped > 0)
         return LS_EINVAL;
-    return coord_plan_complete(plan);
+    return coord_plan_complete(plan, c.base_dir);
 }

@@ -2,6 +2,7 @@
 #ifndef LS_COORDINATOR_PLAN_PLAN_CHECK_PARTS_H
 #define LS_COORDINATOR_PLAN_PLAN_CHECK_PARTS_H
 
+#include "common/csv.h"
 #include "coordinator/plan/plan_check.h"
 
 #define COORD_PLAN_CONNECTIONS_MAX 1000000u
@@ -14,7 +15,7 @@ struct coord_plan_checker {
     const char *base_dir;
     struct ls_issues *issues;
     uint32_t clients;    /* as given or by default; at least 1 */
-    uint64_t file_bytes; /* of all targets so far */
+    uint64_t file_bytes; /* of all files so far */
 };
 
 /* An issue at message's field, or its element index (-1: the field itself). */
@@ -35,8 +36,8 @@ bool coord_plan_check_few(struct coord_plan_checker *c, const ProtobufCMessage *
                           const char *field, size_t count);
 
 /* A file that the plan names, relative to the plan: it can be read, has at most max bytes, and all
- * of them together are not too much to be sent to agents. */
-void coord_plan_check_file(struct coord_plan_checker *c, const ProtobufCMessage *message,
+ * of them together are not too much to be sent to agents. False: what is wrong has been said. */
+bool coord_plan_check_file(struct coord_plan_checker *c, const ProtobufCMessage *message,
                            const char *field, int index, const char *file, uint64_t max_bytes);
 
 void coord_plan_check_tls(struct coord_plan_checker *c, const Ls__Tls *tls);
@@ -44,10 +45,21 @@ void coord_plan_check_target(struct coord_plan_checker *c, const Ls__Target *tar
 void coord_plan_check_workload(struct coord_plan_checker *c, const Ls__Workload *workload);
 /* Arrival law, think time and lifetime. */
 void coord_plan_check_load(struct coord_plan_checker *c, const Ls__Workload *workload);
-void coord_plan_check_request(struct coord_plan_checker *c, const Ls__Request *request);
+void coord_plan_check_http(struct coord_plan_checker *c, const Ls__Http *http);
+/* csv: what {csv:...} may refer to; NULL: nothing. */
+void coord_plan_check_request(struct coord_plan_checker *c, const Ls__Request *request,
+                              const struct ls_csv *csv);
 
-/* Fills in what was left out of a plan without issues. LS_ENOMEM. */
-enum ls_err coord_plan_complete(Ls__Plan *plan) LS_NODISCARD;
+/* Fills in what was left out of a plan without issues; base_dir is what its files are relative to.
+ * LS_ENOMEM; LS_EIO, LS_EINVAL, LS_ERANGE: a table is another one since it was checked. */
+enum ls_err coord_plan_complete(Ls__Plan *plan, const char *base_dir) LS_NODISCARD;
+
+/* Reads the table of a workload's requests. LS_EIO, LS_EINVAL, LS_ERANGE, LS_ENOMEM. */
+enum ls_err coord_plan_read_table(const Ls__Data *data, const char *base_dir,
+                                  struct ls_csv **out_csv, struct ls_diag *diag) LS_NODISCARD;
+/* Replaces the placeholders of request by the first value of each. Errors as above. */
+enum ls_err coord_plan_first_values(Ls__Request *request, const Ls__Data *data,
+                                    const char *base_dir) LS_NODISCARD;
 
 /* ---- defaults that the schema cannot carry ----------------------------------------------------
  */

@@ -103,9 +103,12 @@ static bool complete_workload(Ls__Workload *w)
     if (w->think != NULL)
         w->think->has_distribution = 1;
     w->http->has_pipeline = 1;
+    if (w->http->data != NULL)
+        w->http->data->has_order = 1;
     for (size_t i = 0; i < w->http->n_requests; i++) {
         if (!complete_request(w->http->requests[i]))
             return false;
+        w->http->requests[i]->has_weight = 1;
     }
     return true;
 }
@@ -124,20 +127,25 @@ static Ls__Request *copy_request(const Ls__Request *request)
     return copy;
 }
 
-/* The first request of the first workload that applies; none, if none does. */
-static bool fill_ready_request(const Ls__Plan *plan, Ls__Target *target)
+/* The first request of the first workload that applies, with the first value of each placeholder:
+ * what comes next would be another one in each trial. None, if none applies. */
+static enum ls_err fill_ready_request(const Ls__Plan *plan, const char *base_dir,
+                                      Ls__Target *target)
 {
     if (target->ready->request != NULL)
-        return complete_request(target->ready->request);
+        return complete_request(target->ready->request) ? LS_OK : LS_ENOMEM;
     for (size_t i = 0; i < plan->n_workloads; i++) {
         const Ls__Workload *w = plan->workloads[i];
 
         if (!coord_workload_has_target(w, target->name))
             continue;
         target->ready->request = copy_request(w->http->requests[0]);
-        return target->ready->request != NULL;
+        if (target->ready->request == NULL)
+            return LS_ENOMEM;
+        target->ready->request->has_weight = 0;
+        return coord_plan_first_values(target->ready->request, w->http->data, base_dir);
     }
-    return true;
+    return LS_OK;
 }
 
 /* "sigterm" becomes "TERM". */
@@ -172,22 +180,22 @@ static bool complete_tls(Ls__Tls *tls)
            fill_text(&tls->max_version, ls__tls__max_version__default_value) && fill_alpn(tls);
 }
 
-static bool complete_target(const Ls__Plan *plan, Ls__Target *target)
+static enum ls_err complete_target(const Ls__Plan *plan, const char *base_dir, Ls__Target *target)
 {
     target->ready = or_new(target->ready, &ls__ready__descriptor);
     if (target->ready == NULL)
-        return false;
+        return LS_ENOMEM;
     target->stop = or_new(target->stop, &ls__stop__descriptor);
     if (target->stop == NULL || (target->tls != NULL && !complete_tls(target->tls)))
-        return false;
+        return LS_ENOMEM;
     if (!fill_text(&target->host, ls__target__host__default_value) ||
         !fill_duration(&target->ready->timeout, COORD_DEFAULT_READY_TIMEOUT_NS) ||
         !fill_text(&target->stop->signal, ls__stop__signal__default_value) ||
         !fill_duration(&target->stop->grace, COORD_DEFAULT_STOP_GRACE_NS))
-        return false;
+        return LS_ENOMEM;
     normalise_signal(target->stop->signal);
     target->has_external = 1;
-    return fill_ready_request(plan, target);
+    return fill_ready_request(plan, base_dir, target);
 }
 
 static bool complete_fleet(Ls__Plan *plan)
@@ -214,27 +222,24 @@ static bool complete_fleet(Ls__Plan *plan)
            fill_duration(&fleet->max_start_skew, COORD_DEFAULT_START_SKEW_NS);
 }
 
-static bool complete_plan(Ls__Plan *plan)
+enum ls_err coord_plan_complete(Ls__Plan *plan, const char *base_dir)
 {
     if (!complete_fleet(plan))
-        return false;
+        return LS_ENOMEM;
     plan->schedule = or_new(plan->schedule, &ls__schedule__descriptor);
     if (plan->schedule == NULL)
-        return false;
+        return LS_ENOMEM;
     plan->schedule->has_repetitions = 1;
     plan->schedule->has_order = 1;
     for (size_t i = 0; i < plan->n_workloads; i++) {
         if (!complete_workload(plan->workloads[i]))
-            return false;
+            return LS_ENOMEM;
     }
     for (size_t i = 0; i < plan->n_targets; i++) {
-        if (!complete_target(plan, plan->targets[i]))
-            return false;
-    }
-    return true;
-}
+        enum ls_err rc = complete_target(plan, base_dir, plan->targets[i]);
 
-enum ls_err coord_plan_complete(Ls__Plan *plan)
-{
-    return complete_plan(plan) ? LS_OK : LS_ENOMEM;
+        if (rc != LS_OK)
+            return rc;
+    }
+    return LS_OK;
 }

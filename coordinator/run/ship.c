@@ -88,13 +88,55 @@ static enum ls_err load_tls(struct coord_ship *ship, const char *base_dir, const
     return rc == LS_OK ? load_named(ship, base_dir, tls->key_file, diag) : rc;
 }
 
+static enum ls_err load_request(struct coord_ship *ship, const char *base_dir,
+                                const Ls__Request *request, struct ls_diag *diag)
+{
+    enum ls_err rc = load_named(ship, base_dir, request->body_file, diag);
+
+    if (rc == LS_OK && request->expect != NULL)
+        rc = load_named(ship, base_dir, request->expect->body_file, diag);
+    return rc;
+}
+
+static enum ls_err load_http(struct coord_ship *ship, const char *base_dir, const Ls__Http *http,
+                             struct ls_diag *diag)
+{
+    enum ls_err rc = LS_OK;
+
+    if (http->data != NULL)
+        rc = load_named(ship, base_dir, http->data->file, diag);
+    for (size_t i = 0; i < http->n_requests && rc == LS_OK; i++)
+        rc = load_request(ship, base_dir, http->requests[i], diag);
+    return rc;
+}
+
+/* Everything but the targets' own files. */
+static enum ls_err load_named_files(struct coord_ship *ship, const char *base_dir,
+                                    const Ls__Plan *plan, struct ls_diag *diag)
+{
+    enum ls_err rc = LS_OK;
+
+    for (size_t i = 0; i < plan->n_targets && rc == LS_OK; i++) {
+        const Ls__Ready *ready = plan->targets[i]->ready;
+
+        rc = load_tls(ship, base_dir, plan->targets[i]->tls, diag);
+        if (rc == LS_OK && ready != NULL && ready->request != NULL)
+            rc = load_request(ship, base_dir, ready->request, diag);
+    }
+    for (size_t i = 0; i < plan->n_workloads && rc == LS_OK; i++)
+        rc = load_http(ship, base_dir, plan->workloads[i]->http, diag);
+    return rc;
+}
+
 /* How many files the plan can name at the most. */
 static size_t count_files(const Ls__Plan *plan)
 {
     size_t total = 0;
 
     for (size_t i = 0; i < plan->n_targets; i++)
-        total += plan->targets[i]->n_files + (plan->targets[i]->tls != NULL ? 3 : 0);
+        total += plan->targets[i]->n_files + 2 + (plan->targets[i]->tls != NULL ? 3 : 0);
+    for (size_t i = 0; i < plan->n_workloads; i++)
+        total += plan->workloads[i]->http->n_requests * 2 + 1;
     return total;
 }
 
@@ -120,8 +162,8 @@ enum ls_err coord_ship_create(const Ls__Plan *plan, const char *base_dir,
     }
     if (rc == LS_OK)
         ship->target_count = ship->count;
-    for (size_t i = 0; i < plan->n_targets && rc == LS_OK; i++)
-        rc = load_tls(ship, base_dir, plan->targets[i]->tls, diag);
+    if (rc == LS_OK)
+        rc = load_named_files(ship, base_dir, plan, diag);
     if (rc != LS_OK) {
         coord_ship_destroy(ship);
         return rc;

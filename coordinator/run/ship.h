@@ -1,5 +1,5 @@
 /* coordinator/run/ship.h - files on their way to the agents, by content: a target's own files to
- * the servers; what the plan names by a path (certificates) to all. */
+ * the servers; what the plan names by a path (certificates, tables, bodies) to all. */
 #ifndef LS_COORDINATOR_RUN_SHIP_H
 #define LS_COORDINATOR_RUN_SHIP_H
 

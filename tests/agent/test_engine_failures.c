@@ -183,10 +183,10 @@ static void a_connection_closed_while_idle_is_reopened_and_no_error(void **state
     fake_fini(&run);
 }
 
-static uint32_t submitted[16];
+static uint64_t submitted[16];
 static unsigned submit_count;
 
-static enum ls_err note_submit(void *conn, uint32_t op, uint32_t request)
+static enum ls_err note_submit(void *conn, uint32_t op, uint64_t request)
 {
     assert_true(submit_count < LS_ARRAY_LEN(submitted));
     submitted[submit_count++] = request;
@@ -404,7 +404,7 @@ static void an_answer_makes_the_back_off_short_again(void **state)
 }
 
 /* A driver that takes nothing, ever. */
-static enum ls_err refuse_submit(void *conn, uint32_t op, uint32_t request)
+static enum ls_err refuse_submit(void *conn, uint32_t op, uint64_t request)
 {
     (void)conn;
     (void)op;

@@ -100,27 +100,116 @@ static void a_fixed_count_ends_before_its_limit(void **state)
     load_run_fini(&run);
 }
 
+/* Warm-up at 2000/s, then 1000/s to 9000/s over half the window, then 4000/s. */
+static struct ls_arrivals law_of(enum load_law law, struct ls_rate_piece pieces[3])
+{
+    pieces[0] = (struct ls_rate_piece){ .from_per_s = 2000, .to_per_s = 2000 };
+    pieces[1] = (struct ls_rate_piece){ .at_ns = 30 * MS, .from_per_s = 1000, .to_per_s = 9000 };
+    pieces[2] = (struct ls_rate_piece){ .at_ns = 80 * MS, .from_per_s = 4000, .to_per_s = 4000 };
+    assert_int_equal(ls_rate_pieces_init(pieces, 3, NULL), LS_OK);
+    return (struct ls_arrivals){ .law = law == LOAD_LAW_POISSON  ? LS_LAW_POISSON
+                                        : law == LOAD_LAW_PIECES ? LS_LAW_PIECES
+                                                                 : LS_LAW_CONSTANT,
+                                 .rate_per_s = 3333,
+                                 .seed = 11,
+                                 .pieces = pieces,
+                                 .piece_count = 3 };
+}
+
 static void an_open_loop_schedules_the_same_for_any_number_of_agents_and_workers(void **state)
 {
     (void)state;
-    for (uint32_t agents = 1; agents <= 3; agents++) {
-        for (uint32_t workers = 1; workers <= 2; workers++) {
-            struct load_workload workload = load_run_null_workload();
-            struct load_counts warmup, measure;
+    for (unsigned round = 0; round < 9; round++) {
+        enum load_law law = (enum load_law)(LOAD_LAW_CONSTANT + round / 3);
+        struct load_workload workload = load_run_null_workload();
+        struct load_counts warmup, measure;
+        struct ls_rate_piece pieces[3];
+        struct ls_arrivals arrivals = law_of(law, pieces);
 
-            workload.law = LOAD_LAW_CONSTANT;
-            workload.rate_per_s = 3333;
-            workload.connections = 8;
-            run_agents(agents, workers, workload, &warmup, &measure);
-            assert_int_equal(
-                warmup.scheduled,
-                ls_schedule_count(&(struct ls_arrivals){ .rate_per_s = 3333 }, 0, 0, 30 * MS));
-            assert_int_equal(measure.scheduled,
-                             ls_schedule_count(&(struct ls_arrivals){ .rate_per_s = 3333 }, 0,
-                                               30 * MS, 130 * MS));
-            assert_int_equal(measure.shed, 0);
-            assert_int_equal(measure.outcome[LOAD_OK], measure.scheduled);
-        }
+        workload.law = law;
+        workload.rate_per_s = 3333;
+        workload.seed = 11;
+        workload.pieces = pieces;
+        workload.piece_count = 3;
+        workload.connections = 8;
+        workload.frugal = round % 2 == 1;
+        run_agents(1 + round % 3, 1 + round % 2, workload, &warmup, &measure);
+        assert_int_equal(warmup.scheduled, ls_schedule_count(&arrivals, 0, 0, 30 * MS));
+        assert_int_equal(measure.scheduled, ls_schedule_count(&arrivals, 0, 30 * MS, 130 * MS));
+        assert_true(measure.scheduled > 300);
+        assert_int_equal(measure.shed, 0);
+        assert_int_equal(measure.outcome[LOAD_OK], measure.scheduled);
+    }
+}
+
+static void waves_are_counted_exactly_for_any_number_of_agents_and_workers(void **state)
+{
+    (void)state;
+    for (uint32_t agents = 1; agents <= 3; agents++) {
+        struct load_workload workload = load_run_null_workload();
+        struct load_counts warmup, measure;
+
+        workload.law = LOAD_LAW_WAVES;
+        workload.count = 1003;
+        workload.connections = 10;
+        run_agents(agents, 1 + agents % 2, workload, &warmup, &measure);
+        assert_int_equal(measure.scheduled, 1003);
+        assert_int_equal(measure.outcome[LOAD_OK], 1003);
+    }
+}
+
+static void a_frugal_worker_spins_for_nothing_but_the_start(void **state)
+{
+    (void)state;
+    for (unsigned frugal = 0; frugal <= 1; frugal++) {
+        struct load_workload workload = load_run_null_workload();
+        struct load_run run;
+
+        workload.law = LOAD_LAW_CONSTANT;
+        workload.rate_per_s = 2000;
+        workload.frugal = frugal;
+        run_null(&run, &workload);
+        assert_true((run.health[0].spin_ns == 0) == (frugal == 1));
+    }
+}
+
+static void connections_are_replaced_as_often_as_they_are_used_up(void **state)
+{
+    struct load_workload workload = load_run_null_workload();
+    struct load_window window = load_run_window(50 * MS, 0, 3600 * LS_NS_PER_S);
+    struct load_run run;
+
+    (void)state;
+    workload.count = 600;
+    workload.connections = 6;
+    workload.workers = workload.workers_total = 2;
+    workload.lifetime_requests = 5;
+    load_run_init(&run, &workload);
+    load_run_all(&run, &window);
+    assert_int_equal(run.totals.measure.outcome[LOAD_OK], 600);
+    assert_int_equal(run.totals.connections.retired, 600 / 5);
+    assert_int_equal(run.totals.connections.opened, 6 + run.totals.connections.renewed);
+    assert_int_equal(run.totals.connections.reopened, 0);
+    load_run_fini(&run);
+}
+
+static void what_does_not_go_together_is_refused(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 6; i++) {
+        struct load_workload workload = load_run_null_workload();
+        struct load_env env = { 0 };
+        struct agent_load *load = NULL;
+        struct ls_diag diag = { 0 };
+
+        workload.law = i == 0 ? LOAD_LAW_POISSON : i == 1 ? LOAD_LAW_WAVES : LOAD_LAW_CLOSED;
+        workload.pipeline = i == 1 || i == 2 ? 2 : 1;
+        workload.think_ns = i == 2 ? 1 : i == 3 ? -1 : 0;
+        workload.lifetime_ns = i == 4 ? -1 : 0;
+        if (i == 5)
+            workload.law = LOAD_LAW_COUNT;
+        assert_true(agent_load_create(&workload, &env, &load, &diag) != LS_OK);
+        assert_true(diag.text[0] != '\0');
     }
 }
 
@@ -439,6 +528,10 @@ int main(void)
         cmocka_unit_test(a_fixed_count_is_exact_for_any_number_of_agents_and_workers),
         cmocka_unit_test(a_fixed_count_ends_before_its_limit),
         cmocka_unit_test(an_open_loop_schedules_the_same_for_any_number_of_agents_and_workers),
+        cmocka_unit_test(waves_are_counted_exactly_for_any_number_of_agents_and_workers),
+        cmocka_unit_test(a_frugal_worker_spins_for_nothing_but_the_start),
+        cmocka_unit_test(connections_are_replaced_as_often_as_they_are_used_up),
+        cmocka_unit_test(what_does_not_go_together_is_refused),
         cmocka_unit_test(a_control_thread_that_does_not_poll_gets_coarser_intervals_and_all_of_it),
         cmocka_unit_test(an_instant_that_cannot_be_made_is_late_and_another_one_can_be_armed),
         cmocka_unit_test(a_stop_before_the_start_leads_back_to_where_arm_is_possible),

@@ -44,6 +44,21 @@ static void sleeps_for_the_long_part_and_spins_for_the_last_60_us(void **state)
     }
 }
 
+static void a_frugal_one_sleeps_until_the_very_instant(void **state)
+{
+    struct agent_pacer pacer = { .frugal = true };
+
+    (void)state;
+    assert_int_equal(agent_pacer_next(&pacer, 1000 * US, 2000 * US, NEVER, 0), AGENT_PACE_WAIT);
+    assert_int_equal(pacer.until_ns, 2000 * US);
+    assert_int_equal(agent_pacer_next(&pacer, 2000 * US - 1, 2000 * US, NEVER, 0), AGENT_PACE_WAIT);
+    assert_int_equal(pacer.until_ns, 2000 * US);
+    assert_int_equal(agent_pacer_next(&pacer, 1000 * US, 2000 * US, 1500 * US, 0), AGENT_PACE_WAIT);
+    assert_int_equal(pacer.until_ns, 1500 * US);
+    assert_int_equal(agent_pacer_next(&pacer, 2000 * US, 2000 * US, NEVER, 0), AGENT_PACE_ACT);
+    assert_int_equal(pacer.spun_ns, 0);
+}
+
 /* A walk like a worker's: when it was asked, how many events there had been, what had been spun. */
 static void only_a_spin_in_vain_is_counted_as_spinning(void **state)
 {
@@ -77,6 +92,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sleeps_for_the_long_part_and_spins_for_the_last_60_us),
+        cmocka_unit_test(a_frugal_one_sleeps_until_the_very_instant),
         cmocka_unit_test(only_a_spin_in_vain_is_counted_as_spinning),
     };
     return cmocka_run_group_tests_name("agent.pacer", tests, NULL, NULL);

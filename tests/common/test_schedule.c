@@ -2,20 +2,10 @@
 
 #include <math.h>
 
-#include "common/exponential.h"
 #include "common/rng.h"
 #include "common/schedule.h"
 
 static const int64_t second_ns = INT64_C(1000000000);
-
-static struct ls_schedule walk(const struct ls_arrivals *arrivals, int64_t start_ns, uint64_t first,
-                               uint64_t stride)
-{
-    struct ls_schedule schedule;
-
-    assert_int_equal(ls_schedule_init(&schedule, arrivals, start_ns, first, stride, NULL), LS_OK);
-    return schedule;
-}
 
 /* At most RATES of them are in use at once. */
 #define RATES 64
@@ -33,7 +23,11 @@ static const struct ls_arrivals *constant(double rate_per_s)
 static struct ls_schedule walk_from(double rate_per_s, int64_t start_ns, uint64_t first,
                                     uint64_t stride)
 {
-    return walk(constant(rate_per_s), start_ns, first, stride);
+    struct ls_schedule schedule;
+
+    assert_int_equal(
+        ls_schedule_init(&schedule, constant(rate_per_s), start_ns, first, stride, NULL), LS_OK);
+    return schedule;
 }
 
 static void a_rate_of_three_takes_exact_thirds(void **state)

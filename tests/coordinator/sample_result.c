@@ -121,6 +121,7 @@ Ls__Trial *sample_trial(const struct sample_trial *from)
     set(&trial->started_at, "2026-01-02T03:04:05.678Z");
     (void)snprintf(text, sizeof(text), "constant %.0f/s", from->offered_per_s);
     set(&trial->load, from->offered_per_s > 0 ? text : "closed");
+    set(&trial->pacing, "precise");
     trial->window = must(coord_message_new(&ls__window__descriptor));
     set(&trial->window->start, "2026-01-02T03:04:08.678Z");
     trial->window->duration_ns = WINDOW_S * INT64_C(1000000000);

@@ -413,6 +413,37 @@ static void pipelines_that_run_dry_are_suspect(void **state)
 
 /* ---- quiet? */
 
+/* Waves, think times and lifetimes leave gaps that are meant; Poisson offers what it drew; a ramp
+ * is a trend. */
+static void what_the_load_itself_does_is_no_flaw(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig, &closed);
+    rig.trial->in_flight_mean = 50;
+    rig.trial->service_time->mean_ns = 50 / 50000.0 * 1e9;
+    rig.in.has_gaps = true;
+    assert_no_reason(&rig);
+    rig_init(&rig, &closed);
+    rig.trial->connections->opened += 1000;
+    rig.trial->connections->renewed = rig.trial->connections->retired = 1000;
+    assert_no_reason(&rig);
+    rig_init(&rig, &closed);
+    rig.trial->connections->renewed = rig.trial->connections->retired = 1;
+    assert_one_reason(&rig, "connections_short", INVALID, "63 of 64 connections");
+    rig_init(&rig, &open);
+    rig.trial->requests->scheduled = rig.trial->requests->sent = rig.trial->requests->ok = 98000;
+    rig.trial->throughput_per_s = 19600; /* of 98000 in 5 s */
+    rig.in.is_random = true;
+    assert_no_reason(&rig);
+    rig_init(&rig, &open);
+    for (int64_t i = 0; i < 5; i++)
+        rig.trial->intervals[i]->p50_ns = (10 - i) * 100000;
+    rig.in.changes = true;
+    assert_no_reason(&rig);
+}
+
 static void disturbances_are_suspect(void **state)
 {
     struct rig rig;
@@ -683,6 +714,7 @@ int main(void)
         cmocka_unit_test(answers_under_way_at_the_end_are_not_missing),
         cmocka_unit_test(shed_requests_are_named),
         cmocka_unit_test(pipelines_that_run_dry_are_suspect),
+        cmocka_unit_test(what_the_load_itself_does_is_no_flaw),
         cmocka_unit_test(disturbances_are_suspect),
         cmocka_unit_test(disturbances_of_a_client_s_host_are_suspect),
         cmocka_unit_test(a_generator_that_stood_still_is_invalid_while_the_server_had_room),

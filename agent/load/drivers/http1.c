@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "agent/load/driver.h"
+#include "agent/load/gunzip.h"
 #include "agent/load/http1_parse.h"
 #include "agent/load/http1_template.h"
+#include "agent/load/variation.h"
 
 #define PIPELINE_MAX 4096u
 
@@ -16,11 +18,17 @@
 struct op {
     uint32_t op;
     uint32_t request; /* index into the workload's requests */
+    uint64_t at;      /* of a request that varies: place in its table, or turn if it has none */
 };
 
 struct http1_conn {
     struct agent_driver_env env;
-    struct ls_bytes out; /* what is left of the request that is being sent */
+    struct ls_bytes out;      /* what is left of the request that is being sent */
+    struct ls_bytes out_body; /* ... and comes behind that */
+    struct ls_bytes expect;   /* the body that answers the oldest operation, once that has begun */
+    unsigned char *rendered;  /* owned: a request that is rendered when it is sent ... */
+    unsigned char *expected;  /* ... and the body expected for it; in the same block */
+    struct gunzip *gunzip;    /* owned */
 
     /* Operations without an answer: count of them from first on, the last unsent of which have not
      * begun to be sent. The answer to one may be complete before the request is (out). */
@@ -31,11 +39,12 @@ struct http1_conn {
     uint32_t count;
     uint32_t unsent; /* of no meaning once it is over */
 
-    bool over;        /* takes and gives nothing more; eof() reports what is left */
-    bool closing;     /* a request that says "Connection: close" was submitted */
-    bool begun;       /* the parser is in a response */
-    bool unsolicited; /* ... that nobody asked for */
-    bool differs;     /* the body is not the expected one from mismatch_at on */
+    bool over;             /* takes and gives nothing more; eof() reports what is left */
+    bool closing;          /* a request that says "Connection: close" was submitted */
+    bool begun;            /* the parser is in a response */
+    bool unsolicited;      /* ... that nobody asked for */
+    bool differs;          /* the body is not the expected one from mismatch_at on */
+    const char *undecoded; /* static text: why the body could not be decoded */
     uint64_t body_bytes;
     uint64_t mismatch_at;
     struct http1_parser parser;
@@ -48,13 +57,16 @@ static const struct load_request *request_of(const struct http1_conn *c, const s
 
 static enum ls_err check_request(const struct load_request *request, struct ls_diag *diag)
 {
-    if (request->bytes.len == 0)
+    if (request->bytes.len == 0 && request->varied == NULL)
         return ls_fail(diag, LS_EINVAL, "%s: the request has no bytes", request->label);
     if (request->expect_status != 0 &&
         (request->expect_status < 200 || request->expect_status > 999))
         return ls_fail(diag, LS_ERANGE,
                        "%s: status %u cannot be expected: an answer is complete with 200 to 999",
                        request->label, request->expect_status);
+    if (request->no_body && request->gunzip)
+        return ls_fail(diag, LS_EINVAL, "%s: an answer to HEAD has no body to decode",
+                       request->label);
     if (request->no_body && request->expect_body_given && request->expect_body.len > 0)
         return ls_fail(diag, LS_EINVAL, "%s: an answer to HEAD has no body: expect none",
                        request->label);
@@ -87,6 +99,14 @@ static enum ls_err http1_open(void *conn, const struct agent_driver_env *env,
     c->ring = c->cap == 1 ? &c->one : calloc(c->cap, sizeof(*c->ring));
     if (c->ring == NULL)
         return LS_ENOMEM;
+    if (env->workload->rendered_max > 0) {
+        c->rendered = malloc(env->workload->rendered_max + env->workload->expected_max);
+        if (c->rendered == NULL)
+            return LS_ENOMEM;
+        c->expected = c->rendered + env->workload->rendered_max;
+    }
+    if (env->workload->gunzips && gunzip_create(&c->gunzip) != LS_OK)
+        return LS_ENOMEM;
     *out_max_in_flight = c->cap;
     return LS_OK;
 }
@@ -98,6 +118,10 @@ static void http1_close(void *conn)
     if (c->ring != &c->one)
         free(c->ring);
     c->ring = NULL;
+    free(c->rendered);
+    c->rendered = NULL;
+    gunzip_destroy(c->gunzip);
+    c->gunzip = NULL;
     c->over = true;
     c->count = 0;
     c->unsent = 0;
@@ -110,24 +134,45 @@ static struct op *ring_at(struct http1_conn *c, uint32_t i)
     return &c->ring[at < c->cap ? at : at - c->cap];
 }
 
-static enum ls_err http1_submit(void *conn, uint32_t op, uint32_t request)
+static enum ls_err http1_submit(void *conn, uint32_t op, uint64_t request)
 {
     struct http1_conn *c = conn;
+    const struct load_variation *varied;
+    struct load_turn turn;
     struct op *slot;
 
     if (c->over || c->unsolicited)
         return LS_ESTATE;
     if (c->count == c->cap || c->closing)
         return LS_EAGAIN;
-    if (request >= c->env.workload->request_count)
-        request %= c->env.workload->request_count;
+    turn = load_workload_turn(c->env.workload, request);
     slot = ring_at(c, c->count);
     slot->op = op;
-    slot->request = request;
+    slot->request = turn.request;
+    varied = request_of(c, slot)->varied;
+    if (varied != NULL)
+        slot->at = varied->table != NULL ? load_variation_index(varied, turn.turn) : turn.turn;
     c->closing = request_of(c, slot)->closes;
     c->count++;
     c->unsent++;
     return LS_OK;
+}
+
+static void send_begin(struct http1_conn *c, const struct op *op)
+{
+    const struct load_request *request = request_of(c, op);
+    const struct load_variation *varied = request->varied;
+
+    if (varied == NULL) {
+        c->out = request->bytes;
+        return;
+    }
+    if (varied->table != NULL)
+        c->out = (struct ls_bytes){ varied->table[op->at].bytes, varied->table[op->at].len };
+    else
+        c->out =
+            (struct ls_bytes){ c->rendered, load_variation_render(varied, op->at, c->rendered) };
+    c->out_body = varied->fixed_body;
 }
 
 static size_t http1_drain(void *conn, uint8_t *out, size_t cap, uint32_t *out_ops)
@@ -137,11 +182,14 @@ static size_t http1_drain(void *conn, uint8_t *out, size_t cap, uint32_t *out_op
 
     if (c->over || c->unsolicited)
         return 0;
-    while (len < cap && (c->out.len > 0 || c->unsent > 0)) {
+    while (len < cap && (c->out.len > 0 || c->out_body.len > 0 || c->unsent > 0)) {
         size_t n = cap - len;
 
-        if (c->out.len == 0) {
-            c->out = request_of(c, ring_at(c, c->count - c->unsent))->bytes;
+        if (c->out.len == 0 && c->out_body.len > 0) {
+            c->out = c->out_body;
+            c->out_body.len = 0;
+        } else if (c->out.len == 0) {
+            send_begin(c, ring_at(c, c->count - c->unsent));
             c->unsent--;
             if (out_ops != NULL)
                 (*out_ops)++;
@@ -166,15 +214,35 @@ static struct http1_template *template_of(struct http1_conn *c)
     return &templates[ring_at(c, 0)->request % TEMPLATES];
 }
 
+/* The body that answers op. */
+static struct ls_bytes expect_of(struct http1_conn *c, const struct load_request *request,
+                                 const struct op *op)
+{
+    const struct load_variation *varied = request->varied;
+
+    if (varied == NULL || !varied->expect_varies)
+        return request->expect_body;
+    if (varied->table != NULL)
+        return (struct ls_bytes){ varied->table[op->at].expect, varied->table[op->at].expect_len };
+    return (struct ls_bytes){ c->expected, load_variation_expect(varied, op->at, c->expected) };
+}
+
 /* Takes the head as well if it is a known one. */
 static void answer_begin(struct http1_conn *c, struct ls_bytes *in)
 {
-    unsigned flags = request_of(c, ring_at(c, 0))->no_body ? HTTP1_TO_HEAD : 0;
+    const struct op *op = ring_at(c, 0);
+    const struct load_request *request = request_of(c, op);
+    unsigned flags = request->no_body ? HTTP1_TO_HEAD : 0;
 
     c->begun = true;
     c->body_bytes = 0;
     c->mismatch_at = 0;
     c->differs = false;
+    c->expect = expect_of(c, request, op);
+    if (LS_UNLIKELY(request->gunzip)) {
+        c->undecoded = NULL;
+        gunzip_begin(c->gunzip);
+    }
     if (!http1_template_use(template_of(c), flags, in, &c->parser))
         http1_begin(&c->parser, flags);
 }
@@ -187,23 +255,26 @@ static void head_done(struct http1_conn *c, const unsigned char *start, const un
                              &c->parser);
 }
 
-static void compare_body(struct http1_conn *c, struct ls_bytes body)
+/* False: it differs, so that the rest is of no interest. */
+static bool compare_body(void *conn, struct ls_bytes body)
 {
-    const struct load_request *request = request_of(c, ring_at(c, 0));
+    struct http1_conn *c = conn;
     uint64_t at = c->body_bytes;
     size_t n;
 
     c->body_bytes += body.len;
-    if (!request->expect_body_given || c->differs)
-        return;
+    if (c->differs)
+        return false;
+    if (!request_of(c, ring_at(c, 0))->expect_body_given)
+        return true;
     /* Nothing differed so far, so at is within the expected body. */
-    n = request->expect_body.len - (size_t)at;
+    n = c->expect.len - (size_t)at;
     if (n > body.len)
         n = body.len;
-    if (n > 0 && memcmp(request->expect_body.data + at, body.data, n) != 0) {
+    if (n > 0 && memcmp(c->expect.data + at, body.data, n) != 0) {
         size_t same = 0;
 
-        while (request->expect_body.data[at + same] == body.data[same])
+        while (c->expect.data[at + same] == body.data[same])
             same++;
         c->differs = true;
         c->mismatch_at = at + same;
@@ -211,6 +282,34 @@ static void compare_body(struct http1_conn *c, struct ls_bytes body)
         c->differs = true;
         c->mismatch_at = at + n;
     }
+    return !c->differs;
+}
+
+static void take_body(struct http1_conn *c, struct ls_bytes body)
+{
+    if (LS_LIKELY(!request_of(c, ring_at(c, 0))->gunzip))
+        (void)compare_body(c, body); /* judge() looks at differs */
+    else if (c->parser.coding == HTTP1_CODING_GZIP)
+        c->undecoded = gunzip_feed(c->gunzip, body, compare_body, c);
+    else
+        c->body_bytes += body.len;
+}
+
+/* What keeps an answer that has to be gzip-coded from being that; NULL: nothing. */
+static const char *why_undecoded(const struct http1_conn *c)
+{
+    if (c->parser.coding != HTTP1_CODING_GZIP)
+        return "content-encoding is not gzip, which the plan asks for";
+    return c->undecoded != NULL ? c->undecoded : gunzip_end(c->gunzip);
+}
+
+static const char *why_differs(const struct http1_conn *c, const struct load_request *request)
+{
+    if (c->mismatch_at == c->expect.len)
+        return "body is longer than expected";
+    return c->parser.coding == HTTP1_CODING_NONE || request->gunzip
+               ? "body differs"
+               : "body differs: it has a content-encoding that the plan does not ask for";
 }
 
 /* What is wrong with an answer that was framed well: status first, then body. */
@@ -228,9 +327,12 @@ static struct agent_reply judge(const struct http1_conn *c, const struct load_re
     } else if (c->differs) {
         reply.outcome = LOAD_BAD_BODY;
         reply.mismatch_at = c->mismatch_at;
-        reply.why = c->mismatch_at == request->expect_body.len ? "body is longer than expected"
-                                                               : "body differs";
-    } else if (request->expect_body_given && c->body_bytes < request->expect_body.len) {
+        reply.why = why_differs(c, request);
+    } else if (LS_UNLIKELY(request->gunzip) && why_undecoded(c) != NULL) {
+        reply.outcome = LOAD_BAD_BODY;
+        reply.mismatch_at = c->body_bytes;
+        reply.why = why_undecoded(c);
+    } else if (request->expect_body_given && c->body_bytes < c->expect.len) {
         reply.outcome = LOAD_BAD_BODY;
         reply.mismatch_at = c->body_bytes;
         reply.why = "body is shorter than expected";
@@ -297,7 +399,7 @@ static enum ls_err answer(struct http1_conn *c, struct ls_bytes *in)
             head_done(c, start, in->data);
             break;
         case HTTP1_BODY:
-            compare_body(c, body);
+            take_body(c, body);
             break;
         case HTTP1_DONE:
             return answer_done(c, in->len > 0);

@@ -35,7 +35,7 @@ static enum ls_err open_conn(void *state, const struct agent_driver_env *env,
     return LS_OK;
 }
 
-static enum ls_err submit(void *state, uint32_t op, uint32_t request)
+static enum ls_err submit(void *state, uint32_t op, uint64_t request)
 {
     struct null_conn *conn = state;
 
