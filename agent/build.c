@@ -9,6 +9,7 @@
 
 #include "agent/build_law.h"
 #include "agent/build_requests.h"
+#include "agent/build_sources.h"
 #include "agent/build_tls.h"
 
 struct agent_build {
@@ -17,6 +18,7 @@ struct agent_build {
     int *worker_cpus;                /* owned */
     struct agent_build_tls *tls;     /* owned; NULL: none */
     struct ls_rate_piece *pieces;    /* owned */
+    struct ls_sources sources;
 };
 
 void agent_build_destroy(struct agent_build *build)
@@ -27,6 +29,7 @@ void agent_build_destroy(struct agent_build *build)
     free(build->worker_cpus);
     agent_build_tls_destroy(build->tls);
     free(build->pieces);
+    ls_sources_fini(&build->sources);
     free(build);
 }
 
@@ -225,6 +228,10 @@ enum ls_err agent_build_workload(const Ls__Prepare *prepare, const struct agent_
         rc = set_load(build, prepare, diag);
     if (rc == LS_OK)
         rc = assign_cpus(build, prepare->cpus, prepare->workers, diag);
+    if (rc == LS_OK)
+        rc = agent_build_sources(prepare, build->workload.address.ss_family, &build->sources, diag);
+    build->workload.sources = build->sources.items;
+    build->workload.source_count = build->sources.count;
     if (rc != LS_OK) {
         agent_build_destroy(build);
         return rc;

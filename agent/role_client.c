@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/budget.h"
 #include "agent/build.h"
 #include "agent/client_host.h"
 #include "agent/load/load.h"
@@ -34,6 +35,7 @@ static enum ls_err client_create(const struct agent_role_env *env, void **out_ro
     if (c == NULL)
         return ls_fail(diag, LS_ENOMEM, "out of memory for the client");
     c->env = *env;
+    agent_limits_raise();
     *out_role = c;
     return LS_OK;
 }
@@ -58,6 +60,18 @@ static void client_destroy(void *role)
     free(role);
 }
 
+static enum ls_err check_budget(const Ls__Prepare *prepare, const struct load_workload *workload,
+                                struct ls_diag *diag)
+{
+    const Ls__Workload *w = prepare->workload;
+    int64_t length_ns =
+        (w->warmup != NULL ? w->warmup->ns : 0) + (w->measure != NULL ? w->measure->ns : 0);
+    struct agent_limits limits;
+
+    agent_limits_read(&limits);
+    return agent_budget_check(workload, length_ns, &limits, diag);
+}
+
 static enum ls_err client_prepare(void *role, const Ls__Prepare *prepare, struct ls_diag *diag)
 {
     struct client *c = role;
@@ -68,6 +82,8 @@ static enum ls_err client_prepare(void *role, const Ls__Prepare *prepare, struct
     rc = agent_pin_process(prepare->cpus, &c->cpus, diag);
     if (rc == LS_OK)
         rc = agent_build_workload(prepare, c->env.files, &c->build, diag);
+    if (rc == LS_OK)
+        rc = check_budget(prepare, agent_build_get(c->build), diag);
     if (rc == LS_OK)
         rc = agent_load_create(agent_build_get(c->build), &env, &c->load, diag);
     if (rc == LS_OK)

@@ -31,6 +31,7 @@ struct arguments {
     uint64_t lifetime;
     const char *method;
     struct ls_option_list headers;
+    struct ls_option_list sources;
     const char *body;
     int64_t timeout_ns;
     int64_t warmup_ns;
@@ -76,6 +77,9 @@ static const struct ls_option rows[] = {
     { "pipeline", 'p', LS_OPTION_COUNT, ROW(pipeline), "N", "1", 1, 1024,
       "requests in flight per connection" },
     { "method", 'm', LS_OPTION_TEXT, ROW(method), "METHOD", "GET", 1, 0, "request method" },
+    { "source", 0, LS_OPTION_LIST, ROW(sources), "ADDRESS", NULL, 1, 0,
+      "where connections come from: an address or a range (127.0.0.0/26); may be given several "
+      "times" },
     { "header", 'H', LS_OPTION_LIST, ROW(headers), "'NAME: VALUE'", NULL, 1, 0,
       "a request header; may be given several times" },
     { "body", 'b', LS_OPTION_TEXT, ROW(body), "TEXT|@FILE", NULL, 1, 0, "request body" },
@@ -357,6 +361,8 @@ static enum ls_err compose(struct draft *d, char **out_text, struct ls_diag *dia
     workload.warmup = &warmup;
     workload.measure = &measure;
     workload.timeout = &timeout;
+    workload.source_addresses = (char **)(void *)d->args.sources.items;
+    workload.n_source_addresses = d->args.sources.count;
     workload.has_io = true;
     workload.io = d->io;
     schedule.has_repetitions = true;

@@ -101,11 +101,32 @@ static int check_as_json(const struct prepared *p)
     return status;
 }
 
+/* Local ports of one address; those that are reserved are few, and the agents look at them. */
+static uint64_t read_ports(void)
+{
+    FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+    unsigned long first = 0, last = 0;
+
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%lu %lu", &first, &last) != 2 || last < first)
+        last = 0;
+    (void)fclose(file); /* read only */
+    return last > 0 ? last - first + 1 : 0;
+}
+
 static int check_as_text(const struct prepared *p)
 {
-    struct rlimit limit;
-    uint64_t files = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (uint64_t)limit.rlim_cur : 0;
-    char *text = coord_check_render(p->plan.plan, &p->trials, files);
+    struct coord_host_limits limits = { 0 };
+    struct rlimit files;
+    char *text;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        limits.files = (uint64_t)files.rlim_cur;
+        limits.files_raised = (uint64_t)files.rlim_max;
+    }
+    limits.ports = read_ports();
+    text = coord_check_render(p->plan.plan, &p->trials, &limits);
 
     if (text == NULL)
         return coord_cli_fail(false, COORD_EXIT_FAULT, "out of memory");

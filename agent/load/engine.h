@@ -40,7 +40,7 @@
 #include "agent/load/recorder.h"
 
 #define AGENT_SWEEP_NS           INT64_C(10000000)   /* how late a timeout may be noticed */
-#define AGENT_STALL_NS           INT64_C(5000000)    /* a turn that late is a standstill */
+#define AGENT_STALL_NS           INT64_C(20000000)   /* a turn that late is a standstill */
 #define AGENT_CONNECT_TIMEOUT_NS INT64_C(1000000000) /* then it is a failure: ETIMEDOUT */
 #define AGENT_BACKOFF_NS         INT64_C(10000000)   /* after a failure; doubled by each step */
 #define AGENT_BACKOFF_STEPS      6                   /* up to 320 ms */

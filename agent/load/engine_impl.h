@@ -43,18 +43,19 @@ struct conn {
     struct conn *prev;
     struct conn *younger; /* in the list of open ones by age, if they have a lifetime */
     struct conn *older;
-    int64_t at_ns;        /* connecting: since; open: since; back-off: until */
-    int64_t connected_ns; /* the transport, with a handshake to follow; 0: not yet, or no such */
-    int64_t wakes_ns;     /* thinking: until */
-    uint64_t thoughts;    /* how often it has thought */
-    uint64_t taken;       /* requests since it was opened */
-    int64_t answer_ns;    /* when the answer coming in began to; 0: none does */
+    int64_t at_ns; /* connecting: since; open: since; back-off: until */
+    /* Connecting: the handshake, when the transport is connected and one follows. Open: the answer
+     * coming in. 0: not yet. */
+    int64_t began_ns;
+    int64_t wakes_ns; /* thinking: until */
+    uint64_t taken;   /* requests since it was opened */
     uint32_t index;
     uint32_t in_flight;
     uint32_t limit; /* of in_flight: what was asked for and the driver can do */
     uint32_t free_op;
     uint32_t unsent_first;
     uint32_t unsent_last;
+    uint32_t thoughts; /* how often it has thought */
     uint8_t state;
     uint8_t list;
     uint8_t failures; /* in a row: connects, or connections that were of no use */

@@ -203,8 +203,8 @@ static void record_end(struct agent_engine *e, const struct conn *conn, const st
     ls_hist_record(slice->series[LS_SERIES_SERVICE_TIME], e->now_ns - op->sent_ns);
     if (e->received_ns != 0)
         record_arrival(e, slice, op);
-    if (LS_LIKELY(conn->answer_ns >= op->sent_ns)) /* a timeout's answer may not have begun */
-        ls_hist_record(slice->series[LS_SERIES_FIRST_BYTE], conn->answer_ns - op->sent_ns);
+    if (LS_LIKELY(conn->began_ns >= op->sent_ns)) /* a timeout's answer may not have begun */
+        ls_hist_record(slice->series[LS_SERIES_FIRST_BYTE], conn->began_ns - op->sent_ns);
 }
 
 /* ---- arrivals -------------------------------------------------------------------------------- */
@@ -436,7 +436,7 @@ void engine_on_done(void *ctx, uint32_t id, const struct agent_reply *reply)
     } else {
         unsent_ended(conn, id);
     }
-    conn->answer_ns = reply->more ? e->now_ns : 0;
+    conn->began_ns = reply->more ? e->now_ns : 0;
     op_free(conn, id);
 }
 

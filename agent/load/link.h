@@ -37,6 +37,10 @@ struct agent_link_env {
     bool at_once; /* what flush() pulls is sent before it returns, not gathered until turn() */
     bool stamps;  /* have the kernel say when bytes arrived */
 
+    const struct sockaddr_storage *sources; /* what to bind to, by turns; outlive the hub */
+    uint32_t source_count;                  /* 0: the kernel chooses */
+    uint32_t source_first;                  /* the turn of the first connection */
+
     /* The rest is for links that wrap another (tls); links of one layer leave it alone. */
 
     /* The transport is connected; opened() follows when the layers above it have agreed. */

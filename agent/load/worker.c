@@ -59,6 +59,9 @@ enum ls_err agent_worker_create(const struct agent_worker_setup *setup,
     link_env.tls = setup->workload->tls;
     link_env.at_once = load_law_is_open(setup->workload->law); /* there, the instant counts */
     link_env.stamps = setup->workload->stamps;
+    link_env.sources = setup->workload->sources;
+    link_env.source_count = setup->workload->source_count;
+    link_env.source_first = setup->workload->worker_base + setup->index;
     rc = setup->link->hub_create(&link_env, links_max, &w->hub, diag);
     if (rc != LS_OK)
         goto out;

@@ -112,7 +112,9 @@ struct load_workload {
     uint32_t worker_base;
     uint32_t workers; /* of this agent */
     uint32_t workers_total;
-    const int *worker_cpus; /* workers entries, -1: not pinned */
+    const int *worker_cpus;                 /* workers entries, -1: not pinned */
+    const struct sockaddr_storage *sources; /* connections come from them by turns */
+    uint32_t source_count;                  /* 0: the kernel chooses */
 };
 
 /* All instants on this host's monotonic clock, agreed before. */

@@ -115,9 +115,30 @@ static void add_rows(struct ls_buf *buf, const struct coord_trials *trials)
         ls_buf_addf(buf, "... and %zu more\n", trials->count - shown);
 }
 
-static void add_needs(struct ls_buf *buf, const Ls__Plan *plan, const struct coord_budget *b,
-                      uint64_t files_limit)
+static void add_files(struct ls_buf *buf, const struct coord_budget *b,
+                      const struct coord_host_limits *limits)
 {
+    ls_buf_addf(buf,
+                "\nfile descriptors  %" PRIu64 " of a client, %" PRIu64
+                " of a target for its connections",
+                b->files_per_client, b->files_target);
+    if (limits->files > 0)
+        ls_buf_addf(buf, "; a process may have %" PRIu64 " here", limits->files);
+    if (limits->files_raised > limits->files)
+        ls_buf_addf(buf, ", agents %" PRIu64, limits->files_raised);
+    ls_buf_adds(buf, "\n");
+    if (limits->files > 0 &&
+        (b->files_per_client > limits->files_raised || b->files_target > limits->files))
+        ls_buf_adds(buf, "note: that is more than this host allows: raise it (ulimit -n), or use "
+                         "fewer connections or more clients\n");
+}
+
+static void add_needs(struct ls_buf *buf, const Ls__Plan *plan, const struct coord_budget *b,
+                      const struct coord_host_limits *limits)
+{
+    uint64_t ports = limits->ports > 0 ? limits->ports : PORTS_OF_ADDRESS;
+    char memory[48];
+
     ls_buf_addf(buf,
                 "\nagents            %" PRIu32 " server%s, %" PRIu32 " client%s; CPUs: server %s, "
                 "client %s\n",
@@ -129,25 +150,19 @@ static void add_needs(struct ls_buf *buf, const Ls__Plan *plan, const struct coo
     ls_buf_addf(buf, "requests          %" PRIu64 " unanswered at most", b->in_flight);
     if (b->queued > 0)
         ls_buf_addf(buf, ", %" PRIu64 " waiting to be sent", b->queued);
-    ls_buf_addf(buf,
-                "\nfile descriptors  %" PRIu64 " of a client, %" PRIu64
-                " of a target for its connections",
-                b->files_per_client, b->files_target);
-    if (files_limit > 0)
-        ls_buf_addf(buf, "; a process may have %" PRIu64 " here", files_limit);
-    ls_buf_adds(buf, "\n");
-    if (files_limit > 0 && (b->files_per_client > files_limit || b->files_target > files_limit))
-        ls_buf_adds(buf, "note: that is more than this host allows: raise it (ulimit -n), or use "
-                         "fewer connections or more clients\n");
-    if (b->connections > PORTS_OF_ADDRESS)
+    add_files(buf, b, limits);
+    ls_buf_addf(buf, "memory            about %s for the connections of one client\n",
+                ls_human_size((double)b->memory_per_client, memory, sizeof(memory)));
+    if (b->connections_per_source > ports)
         ls_buf_addf(buf,
-                    "note: %" PRIu32 " connections are more than the %u local ports that one "
-                    "address has: clients need hosts of their own\n",
-                    b->connections, PORTS_OF_ADDRESS);
+                    "note: %" PRIu32 " connections from one address are more than its %" PRIu64
+                    " local ports (sysctl net.ipv4.ip_local_port_range): give source_addresses, or "
+                    "clients hosts of their own\n",
+                    b->connections_per_source, ports);
 }
 
 char *coord_check_render(const Ls__Plan *plan, const struct coord_trials *trials,
-                         uint64_t files_limit)
+                         const struct coord_host_limits *limits)
 {
     struct coord_budget budget;
     struct ls_buf buf;
@@ -157,7 +172,7 @@ char *coord_check_render(const Ls__Plan *plan, const struct coord_trials *trials
     ls_buf_init(&buf, (size_t)1 << 24);
     add_head(&buf, plan, trials, &budget);
     add_rows(&buf, trials);
-    add_needs(&buf, plan, &budget, files_limit);
+    add_needs(&buf, plan, &budget, limits);
     text = ls_buf_detach(&buf);
     ls_buf_fini(&buf);
     return text;

@@ -1,10 +1,13 @@
 #include "coordinator/plan/plan_check_parts.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "common/clock.h"
+#include "common/sources.h"
 #include "common/units.h"
 #include "coordinator/plan/load_law.h"
+#include "coordinator/plan/trials.h"
 
 #define REPORTS_MAX 100000 /* of one agent in one trial */
 
@@ -56,6 +59,30 @@ static void check_times(struct coord_plan_checker *c, const Ls__Workload *w)
     check_interval(c, w);
 }
 
+/* Of the family of each target that the workload is for. */
+static void check_sources(struct coord_plan_checker *c, const Ls__Workload *w)
+{
+    struct ls_sources sources = { 0 };
+    bool is_v6 = false;
+    struct ls_diag diag;
+
+    for (size_t i = 0; i < c->plan->n_targets; i++) {
+        const Ls__Target *target = c->plan->targets[i];
+
+        if (target->name != NULL && coord_workload_has_target(w, target->name) &&
+            target->host != NULL)
+            is_v6 = strchr(target->host, ':') != NULL;
+    }
+    for (size_t i = 0; i < w->n_source_addresses; i++) {
+        if (ls_sources_add(&sources, w->source_addresses[i], is_v6 ? AF_INET6 : AF_INET, &diag) !=
+            LS_OK) {
+            coord_plan_check_say(c, &w->base, "source_addresses", (int)i, "%s", diag.text);
+            break;
+        }
+    }
+    ls_sources_fini(&sources);
+}
+
 void coord_plan_check_workload(struct coord_plan_checker *c, const Ls__Workload *w)
 {
     coord_plan_check_name(c, &w->base, w->name, "workload");
@@ -67,4 +94,5 @@ void coord_plan_check_workload(struct coord_plan_checker *c, const Ls__Workload 
     check_connections(c, w);
     check_times(c, w);
     coord_plan_check_load(c, w);
+    check_sources(c, w);
 }

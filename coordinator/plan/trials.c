@@ -7,11 +7,14 @@
 
 #include "common/rng.h"
 #include "common/share.h"
+#include "common/sources.h"
 #include "coordinator/plan/load_law.h"
 
 /* A client's descriptors beside its connections: standard streams, control session, event loops and
  * wake-ups of some dozens of workers. */
 #define FILES_BESIDE_CONNECTIONS 128u
+#define BYTES_OF_CONNECTION      UINT64_C(4608)  /* the kernel's end and the agent's */
+#define BYTES_OF_TLS             UINT64_C(32768) /* the same with TLS */
 
 bool coord_workload_has_target(const Ls__Workload *workload, const char *target)
 {
@@ -181,6 +184,20 @@ static void at_least_32(uint32_t *value, uint32_t other)
         *value = other;
 }
 
+static uint32_t per_source(const Ls__Workload *w, const Ls__Target *target)
+{
+    struct ls_sources sources = { 0 };
+    int family = strchr(target->host, ':') != NULL ? AF_INET6 : AF_INET;
+    enum ls_err rc = LS_OK;
+    uint32_t count;
+
+    for (size_t i = 0; i < w->n_source_addresses && rc == LS_OK; i++)
+        rc = ls_sources_add(&sources, w->source_addresses[i], family, NULL);
+    count = rc == LS_OK && sources.count > 0 ? sources.count : 1;
+    ls_sources_fini(&sources);
+    return w->connections / count + (w->connections % count > 0);
+}
+
 static void add_trial(const Ls__Plan *plan, const struct coord_trial *trial,
                       struct coord_budget *budget)
 {
@@ -193,6 +210,9 @@ static void add_trial(const Ls__Plan *plan, const struct coord_trial *trial,
                           trial->target->ready->timeout->ns + trial->target->stop->grace->ns;
     at_least_32(&budget->connections, w->connections);
     at_least_32(&budget->connections_per_client, per_client);
+    at_least_32(&budget->connections_per_source, per_source(w, trial->target));
+    at_least(&budget->memory_per_client,
+             per_client * (trial->target->tls != NULL ? BYTES_OF_TLS : BYTES_OF_CONNECTION));
     at_least(&budget->in_flight, (uint64_t)w->connections * w->http->pipeline);
     at_least(&budget->queued, coord_load_queue(w));
 }

@@ -56,6 +56,8 @@ struct coord_budget {
     int64_t longest_ns;              /* if every wait lasts until its limit */
     uint32_t connections;            /* of all clients together */
     uint32_t connections_per_client; /* the largest share */
+    uint32_t connections_per_source; /* of all clients, as if on one host: from one address */
+    uint64_t memory_per_client;      /* bytes for its connections, kernel and agent, about */
     uint64_t in_flight;              /* requests that may be unanswered at once */
     uint64_t queued;                 /* requests that may be due but unsent, open loop */
     uint64_t files_per_client;       /* file descriptors of a client agent */
@@ -65,10 +67,16 @@ struct coord_budget {
 void coord_trials_budget(const Ls__Plan *plan, const struct coord_trials *trials,
                          struct coord_budget *out_budget);
 
-/* What `lockstep check` prints: the trials in order, the time they take, what they need.
- * files_limit is how many descriptors a process may open here (0: unknown). The caller frees; NULL:
- * out of memory. */
+/* Of the host where `check` runs; 0: unknown. */
+struct coord_host_limits {
+    uint64_t files;        /* descriptors of a process as it starts */
+    uint64_t files_raised; /* and as far as it may raise that, which agents do */
+    uint64_t ports;        /* local ports of one address to one destination */
+};
+
+/* What `lockstep check` prints: the trials in order, the time they take, what they need. The caller
+ * frees; NULL: out of memory. */
 char *coord_check_render(const Ls__Plan *plan, const struct coord_trials *trials,
-                         uint64_t files_limit) LS_NODISCARD;
+                         const struct coord_host_limits *limits) LS_NODISCARD;
 
 #endif

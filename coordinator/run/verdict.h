@@ -25,7 +25,7 @@
 #define COORD_LIMIT_FOREIGN           0.05 /* of the server's CPUs */
 #define COORD_LIMIT_STEAL             0.02 /* of the server's CPUs, or a client's */
 #define COORD_LIMIT_QUEUED            0.05 /* of a worker's time: ready, but others had the CPU */
-#define COORD_LIMIT_STALLED           0.05 /* of a worker's time: it came over 5 ms too late */
+#define COORD_LIMIT_STALLED           0.05 /* of a worker's time: it came over 20 ms too late */
 #define COORD_LIMIT_STALLED_INVALID   0.20
 #define COORD_LIMIT_RETRANSMITS       10 /* per million requests */
 #define COORD_LIMIT_RETRANSMITS_LEAST 5

@@ -92,6 +92,32 @@ static void describe_failures(const Ls__Connections *connections, char *out, siz
     }
 }
 
+/* What the commonest names mean to a load generator, and what helps. "" for the others. */
+static const char *explain_failures(const Ls__Connections *connections)
+{
+    static const struct {
+        const char *name;
+        const char *means;
+    } known[] = {
+        { "EADDRNOTAVAIL", ": the clients ran out of local ports (more source_addresses, or sysctl "
+                           "net.ipv4.ip_local_port_range)" },
+        { "EMFILE", ": an agent ran out of file descriptors (ulimit -n, or more clients)" },
+        { "ENFILE", ": the host ran out of file descriptors (sysctl fs.file-max)" },
+        { "ENOBUFS", ": the host ran out of memory for sockets (sysctl net.ipv4.tcp_mem)" },
+        { "ECONNREFUSED", ": nobody listened" },
+        { "ETIMEDOUT", ": the server's host did not answer, or its accept queue was full" },
+        { "EKEYREJECTED", ": the server's certificate does not verify" },
+    };
+
+    for (size_t k = 0; k < LS_ARRAY_LEN(known); k++) {
+        for (size_t i = 0; i < connections->n_failures; i++) {
+            if (strcmp(connections->failures[i]->name, known[k].name) == 0)
+                return known[k].means;
+        }
+    }
+    return "";
+}
+
 void coord_check_connections(struct judge *j)
 {
     const Ls__Connections *connections = j->trial->connections;
@@ -105,12 +131,12 @@ void coord_check_connections(struct judge *j)
     describe_failures(connections, failures, sizeof(failures));
     if (first < asked)
         coord_verdict_add(j->trial, "connections_short", INVALID,
-                          "%" PRIu64 " of %" PRIu64 " connections were opened%s", first, asked,
-                          failures);
+                          "%" PRIu64 " of %" PRIu64 " connections were opened%s%s", first, asked,
+                          failures, explain_failures(connections));
     else if (connections->failed > 0)
         coord_verdict_add(j->trial, "connect_errors", SUSPECT,
-                          "%" PRIu64 " attempts to connect failed%s", connections->failed,
-                          failures);
+                          "%" PRIu64 " attempts to connect failed%s%s", connections->failed,
+                          failures, explain_failures(connections));
 }
 
 void coord_check_skew(struct judge *j)

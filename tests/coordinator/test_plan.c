@@ -69,7 +69,8 @@ static void the_quickstart_plan_is_accepted_and_shown(void **state)
     assert_int_equal(f.rc, LS_OK);
     assert_string_equal(f.plan.base_dir, LS_SOURCE "/deploy/plans");
     assert_int_equal(coord_trials_expand(f.plan.plan, 42, NULL, &trials, NULL), LS_OK);
-    text = coord_check_render(f.plan.plan, &trials, 1024);
+    text = coord_check_render(f.plan.plan, &trials,
+                              &(struct coord_host_limits){ .files = 1024, .files_raised = 1024 });
     assert_string_equal(
         text, "quickstart: Hello, World! from two servers, three times each, in turn\n"
               "6 trials, interleaved, seed 42; about 1m3s, at most 3m9s\n"
@@ -86,7 +87,8 @@ static void the_quickstart_plan_is_accepted_and_shown(void **state)
               "connections       64 at once, 32 of one client\n"
               "requests          64 unanswered at most\n"
               "file descriptors  160 of a client, 64 of a target for its connections; a process "
-              "may have 1024 here\n");
+              "may have 1024 here\n"
+              "memory            about 144 KiB for the connections of one client\n");
     free(text);
     coord_trials_fini(&trials);
     end(&f);

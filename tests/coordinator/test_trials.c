@@ -292,12 +292,14 @@ static void long_lists_are_cut_and_limits_are_noted(void **state)
     set_order(f, LS__ORDER__ORDER_INTERLEAVED, 100);
     f->plan.plan->workloads[0]->connections = 30000;
     trials = expand(f, 1, NULL);
-    shown = coord_check_render(f->plan.plan, &trials, 1024);
+    shown = coord_check_render(f->plan.plan, &trials,
+                               &(struct coord_host_limits){ .files = 1024, .files_raised = 1024 });
     assert_non_null(strstr(shown, "\n... and 300 more\n"));
     assert_non_null(strstr(shown, "closed, 30000 connections x 4"));
     assert_non_null(strstr(shown, "5/s, 9 connections"));
     assert_non_null(strstr(shown, "note: that is more than this host allows"));
-    assert_non_null(strstr(shown, "note: 30000 connections are more than the 28232 local ports"));
+    assert_non_null(
+        strstr(shown, "note: 30000 connections from one address are more than its 28232 "));
     free(shown);
     coord_trials_fini(&trials);
 }
@@ -310,7 +312,8 @@ static void expand_once(void *ctx)
     char *shown = NULL;
 
     if (rc == LS_OK)
-        shown = coord_check_render(f->plan.plan, &trials, 0);
+        shown = coord_check_render(f->plan.plan, &trials,
+                                   &(struct coord_host_limits){ .files = 0, .files_raised = 0 });
     assert_true((rc == LS_OK && shown != NULL) || failmalloc_hit());
     free(shown);
     coord_trials_fini(&trials);

@@ -49,7 +49,8 @@ static void check_trials(const Ls__Plan *plan)
         return; /* workloads whose targets are none */
     for (size_t i = 0; i < trials.count; i++)
         demand(strchr(coord_trial_folder(&trials.items[i], folder, sizeof(folder)), '/') == NULL);
-    text = coord_check_render(plan, &trials, 1024);
+    text = coord_check_render(plan, &trials,
+                              &(struct coord_host_limits){ .files = 1024, .files_raised = 1024 });
     demand(text != NULL);
     free(text);
     coord_trials_fini(&trials);

@@ -11,6 +11,7 @@
 
 #include "agent/load/link.h"
 #include "agent/load/links/ev_turn.h"
+#include "agent/load/links/source.h"
 #include "agent/load/links/stamp.h"
 
 #define BUFFER_BYTES 65536u
@@ -33,6 +34,7 @@ struct agent_link_hub {
     struct ev_turn *turn; /* owned */
     struct ev_loop *loop; /* turn's */
     struct agent_link_env env;
+    uint32_t source_turn;
     /* Room for one partial send of every link at once: address space, which costs memory only where
      * a socket has been full. So that the hot path has nothing to allocate. */
     uint8_t *spills;       /* owned, mapped */
@@ -271,6 +273,7 @@ static void open_link(struct agent_link_hub *hub, void *state, void *ctx,
 {
     struct tcp_link *link = state;
     int yes = 1;
+    int error;
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     if (fd < 0) {
@@ -282,9 +285,10 @@ static void open_link(struct agent_link_hub *hub, void *state, void *ctx,
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
     if (hub->env.stamps)
         stamp_request(fd);
-    if (connect(fd, address, address_len) != 0 && errno != EINPROGRESS) {
-        int error = errno;
-
+    error = source_bind(fd, &hub->env, &hub->source_turn);
+    if (error == 0 && connect(fd, address, address_len) != 0 && errno != EINPROGRESS)
+        error = errno;
+    if (error != 0) {
         (void)close(fd); /* never was connected */
         hub->env.opened(ctx, error);
         return;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "agent/load/link.h"
+#include "agent/load/links/source.h"
 #include "agent/load/links/stamp.h"
 #include "agent/load/links/uring_ring.h"
 #include "common/clock.h"
@@ -54,6 +55,7 @@ struct slot {
 struct agent_link_hub {
     struct uring uring;
     struct agent_link_env env;
+    uint32_t source_turn;
     struct msghdr shape; /* of what a stamped receive writes to its buffer */
     int wake_fd;         /* owned */
     int error;           /* why the ring did not start; 0: it has, or was not needed yet */
@@ -430,11 +432,13 @@ static void on_connected(struct agent_link_hub *hub, struct slot *slot, int res)
     hub->env.opened(link->ctx, -res);
 }
 
-static int open_socket(const struct agent_link_hub *hub, int family)
+/* -1: errno says why. */
+static int open_socket(struct agent_link_hub *hub, int family)
 {
     int yes = 1;
     /* Blocking: the ring waits for it, where a non-blocking one would say EAGAIN. */
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int error;
 
     if (fd < 0)
         return -1;
@@ -442,6 +446,12 @@ static int open_socket(const struct agent_link_hub *hub, int family)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
     if (hub->env.stamps)
         stamp_request(fd);
+    error = source_bind(fd, &hub->env, &hub->source_turn);
+    if (error != 0) {
+        (void)close(fd); /* never was connected */
+        errno = error;
+        return -1;
+    }
     return fd;
 }
 
