@@ -156,7 +156,8 @@ static void connections_that_were_not_opened_are_counted(void **state)
     coord_verdict_judge(rig.trial, &rig.in);
     assert_int_equal(rig.trial->verdict, INVALID);
     assert_string_equal(find(rig.trial, "connections_short")->text,
-                        "245 of 400 connections were opened: 155 EMFILE");
+                        "245 of 400 connections were opened: 155 EMFILE: an agent ran out of "
+                        "file descriptors (ulimit -n, or more clients)");
     coord_message_free(rig.trial);
 
     rig_init(&rig, &closed);

@@ -1,6 +1,7 @@
 #!/bin/sh
 # What does not fit is refused before anything is opened, by the name of its limit; what fits works,
 # and what a connection costs is told.
+# shellcheck disable=SC3045 # every sh of Debian knows ulimit -n, -S and -H
 . "$(dirname -- "$0")/lib.sh"
 need node
 
