@@ -147,7 +147,8 @@ static void what_check_shows_holds_law_think_time_and_lifetime(void **state)
 
     (void)state;
     assert_int_equal(coord_trials_expand(plan.plan, 1, NULL, &trials, NULL), LS_OK);
-    text = coord_check_render(plan.plan, &trials, 1024);
+    text = coord_check_render(plan.plan, &trials,
+                              &(struct coord_host_limits){ .files = 1024, .files_raised = 1024 });
     assert_non_null(strstr(text, "closed, 5 connections, think 50ms, for 2s each"));
     free(text);
     coord_trials_fini(&trials);
