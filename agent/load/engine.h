@@ -19,8 +19,9 @@
  *   the socket is full. It is counted when it is sent.
  * - Waves: all requests of a wave are scheduled when the one before has ended, and wait for a
  *   connection like those of an open loop. The first wave begins with the load.
- * - Think times (closed loop): a connection is due again so long after its answer, whether or not
- * it has been closed meanwhile. The first requests are spread over one think time.
+ * - Think times (closed loop): a request is scheduled that long after the answer before it, whether
+ *   or not the connection has been closed meanwhile; without a connection, as soon as there is one.
+ *   The first requests are spread over one think time.
  * - Lifetimes: a connection that has had its requests or its time takes no more, is closed when it
  *   has its answers, and is opened again. What it costs to connect is in no request's latency, but
  *   an arrival may have to wait if no other connection is free. Time begins with the load.

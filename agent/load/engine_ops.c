@@ -316,14 +316,71 @@ static void begin_wave(struct agent_engine *e)
         admit(e, scheduled_ns, e->next_request[part]++);
 }
 
+static void refill_from_queue(struct conn *conn)
+{
+    struct agent_engine *e = conn->engine;
+    bool submitted = false;
+
+    while (e->queue_len > 0 && !conn->stuck && !conn->spent && conn->in_flight < conn->limit) {
+        const struct arrival *next = queue_at(e, 0);
+
+        if (!op_submit(conn, next->scheduled_ns, next->request,
+                       next->scheduled_ns < e->measure_ns ? AGENT_WARMUP : AGENT_MEASURE))
+            break;
+        queue_pop(e);
+        submitted = true;
+    }
+    if (!conn->stuck)
+        engine_conn_place(conn);
+    if (submitted)
+        flush(conn);
+}
+
+static void refill_closed(struct conn *conn, int64_t scheduled_ns)
+{
+    struct agent_engine *e = conn->engine;
+    enum agent_part part = scheduled_ns < e->measure_ns ? AGENT_WARMUP : AGENT_MEASURE;
+    bool submitted = false;
+
+    while (!conn->stuck && !conn->spent && conn->in_flight < conn->limit && may_submit(e)) {
+        if (!op_submit(conn, scheduled_ns, e->next_request[part], part))
+            break;
+        due_begins(e, scheduled_ns);
+        e->next_request[part]++;
+        if (part == AGENT_MEASURE)
+            e->count_left--;
+        submitted = true;
+    }
+    if (submitted)
+        flush(conn);
+}
+
+static void end_if_over(struct conn *conn)
+{
+    if (LS_UNLIKELY(conn->spent))
+        engine_conn_retire(conn);
+    else
+        end_if_useless(conn);
+}
+
+void engine_refill(struct conn *conn)
+{
+    if (conn->engine->open_loop)
+        refill_from_queue(conn);
+    else if (!conn->thinking)
+        refill_closed(conn, conn->engine->now_ns);
+    end_if_over(conn);
+}
+
 static void wake_thinkers(struct agent_engine *e)
 {
     struct conn *conn;
 
     while ((conn = engine_think_wake(e)) != NULL) {
         if (conn->state != CONN_OPEN)
-            continue; /* sends as soon as it is */
-        engine_refill(conn);
+            continue;                        /* sends as soon as it is */
+        refill_closed(conn, conn->wakes_ns); /* so that waking late shows as send lag */
+        end_if_over(conn);
         e->now_ns = e->set.clock();
     }
 }
@@ -347,57 +404,6 @@ void engine_pump(struct agent_engine *e)
         engine_find_next_due(e);
         admit(e, scheduled_ns, request);
     }
-}
-
-static void refill_from_queue(struct conn *conn)
-{
-    struct agent_engine *e = conn->engine;
-    bool submitted = false;
-
-    while (e->queue_len > 0 && !conn->stuck && !conn->spent && conn->in_flight < conn->limit) {
-        const struct arrival *next = queue_at(e, 0);
-
-        if (!op_submit(conn, next->scheduled_ns, next->request,
-                       next->scheduled_ns < e->measure_ns ? AGENT_WARMUP : AGENT_MEASURE))
-            break;
-        queue_pop(e);
-        submitted = true;
-    }
-    if (!conn->stuck)
-        engine_conn_place(conn);
-    if (submitted)
-        flush(conn);
-}
-
-static void refill_closed(struct conn *conn)
-{
-    struct agent_engine *e = conn->engine;
-    enum agent_part part = e->now_ns < e->measure_ns ? AGENT_WARMUP : AGENT_MEASURE;
-    bool submitted = false;
-
-    while (!conn->stuck && !conn->spent && conn->in_flight < conn->limit && may_submit(e)) {
-        if (!op_submit(conn, e->now_ns, e->next_request[part], part))
-            break;
-        due_begins(e, e->now_ns);
-        e->next_request[part]++;
-        if (part == AGENT_MEASURE)
-            e->count_left--;
-        submitted = true;
-    }
-    if (submitted)
-        flush(conn);
-}
-
-void engine_refill(struct conn *conn)
-{
-    if (conn->engine->open_loop)
-        refill_from_queue(conn);
-    else if (!conn->thinking)
-        refill_closed(conn);
-    if (LS_UNLIKELY(conn->spent))
-        engine_conn_retire(conn);
-    else
-        end_if_useless(conn);
 }
 
 /* It ended before its first byte was sent. */

@@ -57,7 +57,7 @@ enum ls_err agent_worker_create(const struct agent_worker_setup *setup,
     links_max = agent_engine_connections(setup->workload, setup->index);
     link_env.carrier = setup->carrier;
     link_env.tls = setup->workload->tls;
-    link_env.at_once = load_law_is_open(setup->workload->law); /* there, the instant counts */
+    link_env.at_once = setup->workload->law != LOAD_LAW_CLOSED; /* then the instant counts */
     link_env.stamps = setup->workload->stamps;
     link_env.sources = setup->workload->sources;
     link_env.source_count = setup->workload->source_count;

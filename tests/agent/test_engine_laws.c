@@ -296,6 +296,34 @@ static void a_connection_thinks_from_its_answer_to_its_next_request(void **state
     fake_fini(&run);
 }
 
+/* The books know when it was due, not when it was noticed. */
+static void who_wakes_late_sends_late_and_says_so(void **state)
+{
+    struct fake_run run;
+
+    (void)state;
+    init_think(&run, 100 * MS);
+    run.workload.connections = 1;
+    run.window.warmup_ns = 150 * MS;
+    fake_create(&run);
+    fake_start(&run);
+    fake_answer(&run, 0, 1);
+    fake_tick(&run, S + 105 * MS);
+    assert_int_equal(run.links[0]->got, 2);
+    fake_answer(&run, 0, 1);
+    fake_tick(&run, S + 212 * MS); /* due at 205 ms */
+    fake_tick(&run, S + 215 * MS);
+    fake_answer(&run, 0, 1);
+    agent_engine_stop(run.engine, fake_now_ns);
+    fake_check_over(&run);
+    assert_int_equal(fake_warmup(&run)->sent, 2);
+    assert_int_equal(fake_measure(&run)->sent, 1);
+    assert_int_equal(ls_hist_count(run.sum.series[LS_SERIES_SEND_LAG]), 1);
+    assert_true(ls_hist_max(run.sum.series[LS_SERIES_SEND_LAG]) >= 7 * MS);
+    assert_int_equal(run.sum.in_flight_ns, 10 * MS);
+    fake_fini(&run);
+}
+
 /* Thinking is no work: the integral holds what waits for an answer only. */
 static void who_thinks_is_not_in_flight(void **state)
 {
@@ -560,6 +588,7 @@ int main(void)
         cmocka_unit_test(a_count_is_scheduled_exactly_by_all_workers_and_its_last_wave_is_smaller),
         cmocka_unit_test(waves_never_overlap_whatever_the_server_does),
         cmocka_unit_test(a_connection_thinks_from_its_answer_to_its_next_request),
+        cmocka_unit_test(who_wakes_late_sends_late_and_says_so),
         cmocka_unit_test(who_thinks_is_not_in_flight),
         cmocka_unit_test(a_thinking_connection_that_is_closed_thinks_on),
         cmocka_unit_test(random_think_times_are_the_same_in_whatever_worker),

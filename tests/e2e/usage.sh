@@ -26,6 +26,10 @@ refused 'broken.yaml:' "$lockstep" check broken.yaml
 refused 'unknown option' "$lockstep" bench --no-such-option http://127.0.0.1:1/
 refused 'URL' "$lockstep" bench
 refused '--connections' "$lockstep" bench -c x http://127.0.0.1:1/
+refused 'precise or frugal' "$lockstep" bench --pacing lazy http://127.0.0.1:1/
+refused '--think' "$lockstep" bench --think 5ms -R 10/s http://127.0.0.1:1/
+refused 'needs a rate' "$lockstep" bench --poisson http://127.0.0.1:1/
+refused '--lifetime' "$lockstep" bench --lifetime 0 http://127.0.0.1:1/
 refused 'nowhere' "$lockstep" report nowhere
 refused '--dial' "$agent"
 refused '--role' "$agent" --dial ipc:///nowhere --name a --role cook
