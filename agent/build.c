@@ -120,6 +120,18 @@ static enum load_io io_of(Ls__Io io)
     }
 }
 
+static enum load_stamps stamps_of(Ls__ReceiveStamps stamps)
+{
+    switch (stamps) {
+    case LS__RECEIVE_STAMPS__RECEIVE_STAMPS_ON:
+        return LOAD_STAMPS_ON;
+    case LS__RECEIVE_STAMPS__RECEIVE_STAMPS_OFF:
+        return LOAD_STAMPS_OFF;
+    default:
+        return LOAD_STAMPS_AUTO;
+    }
+}
+
 static enum ls_err begin(const Ls__Prepare *prepare, struct agent_build **out_build,
                          struct ls_diag *diag)
 {
@@ -138,6 +150,7 @@ static enum ls_err begin(const Ls__Prepare *prepare, struct agent_build **out_bu
     build->workload.connections = 1;
     build->workload.workers = build->workload.workers_total = 1;
     build->workload.io = io_of(prepare->workload->io);
+    build->workload.stamps = stamps_of(prepare->workload->receive_stamps);
     build->workload.timeout_ns = prepare->workload->timeout->ns;
     rc = agent_parse_address(prepare->target->host, prepare->target->port, &build->workload.address,
                              &build->workload.address_len, diag);

@@ -26,7 +26,7 @@ struct agent_session {
     bool abandoned; /* nobody is there to report to */
     char cpus[128];
     char io[32];
-    char io_reason[240];
+    char io_reason[sizeof(((struct ls_diag *)NULL)->text)];
     Ls__Requests preflight;
 };
 

@@ -47,6 +47,7 @@ struct arguments {
     bool gzip;
     const char *cpus;
     const char *io;
+    const char *receive_stamps;
     const char *out;
     bool json;
     bool quiet;
@@ -109,6 +110,8 @@ static const struct ls_option rows[] = {
     { "cpus", 0, LS_OPTION_TEXT, ROW(cpus), "LIST", "auto", 1, 0, "CPUs of the workers: 2-3" },
     { "io", 0, LS_OPTION_TEXT, ROW(io), "HOW", "auto", 1, 0,
       "auto, libev or io_uring: how the workers wait for their sockets" },
+    { "receive-stamps", 0, LS_OPTION_TEXT, ROW(receive_stamps), "WHEN", "auto", 1, 0,
+      "auto, on or off: the kernel says when answers arrive (read delay, kernel time)" },
     { "out", 'o', LS_OPTION_TEXT, ROW(out), "DIR", NULL, 1, 0, "write a result folder, too" },
     { "json", 0, LS_OPTION_FLAG, ROW(json), NULL, NULL, 1, 0, "the result as one JSON document" },
     { "quiet", 'q', LS_OPTION_FLAG, ROW(quiet), NULL, NULL, 1, 0, "no progress on stderr" },
@@ -120,6 +123,7 @@ struct draft {
     struct arguments args;
     struct coord_url url;
     Ls__Io io;
+    Ls__ReceiveStamps receive_stamps;
     char name[64];
     char *header_texts[HEADERS_MAX]; /* owned: "name\0value" */
 };
@@ -159,19 +163,39 @@ static void name_target(struct draft *d)
     }
 }
 
-static enum ls_err read_io(const char *word, Ls__Io *out, struct ls_diag *diag)
+/* The number of word among words, which end with NULL. */
+static enum ls_err read_choice(const char *option, const char *word, const char *const *words,
+                               int *out, struct ls_diag *diag)
 {
-    static const char *const words[] = {
-        [LS__IO__IO_AUTO] = "auto", [LS__IO__IO_LIBEV] = "libev", [LS__IO__IO_IO_URING] = "io_uring"
-    };
-
-    for (size_t i = 0; i < LS_ARRAY_LEN(words); i++) {
+    for (int i = 0; words[i] != NULL; i++) {
         if (strcmp(word, words[i]) == 0) {
-            *out = (Ls__Io)i;
+            *out = i;
             return LS_OK;
         }
     }
-    return ls_fail(diag, LS_EINVAL, "--io '%.40s': auto, libev or io_uring is expected", word);
+    return ls_fail(diag, LS_EINVAL, "%s '%.40s': %s, %s or %s is expected", option, word, words[0],
+                   words[1], words[2]);
+}
+
+static enum ls_err read_io(struct draft *d, struct ls_diag *diag)
+{
+    static const char *const ios[] = { [LS__IO__IO_AUTO] = "auto",
+                                       [LS__IO__IO_LIBEV] = "libev",
+                                       [LS__IO__IO_IO_URING] = "io_uring",
+                                       NULL };
+    static const char *const stamps[] = { [LS__RECEIVE_STAMPS__RECEIVE_STAMPS_AUTO] = "auto",
+                                          [LS__RECEIVE_STAMPS__RECEIVE_STAMPS_ON] = "on",
+                                          [LS__RECEIVE_STAMPS__RECEIVE_STAMPS_OFF] = "off",
+                                          NULL };
+    int io = 0;
+    int stamp = 0;
+    enum ls_err rc = read_choice("--io", d->args.io, ios, &io, diag);
+
+    if (rc == LS_OK)
+        rc = read_choice("--receive-stamps", d->args.receive_stamps, stamps, &stamp, diag);
+    d->io = (Ls__Io)io;
+    d->receive_stamps = (Ls__ReceiveStamps)stamp;
+    return rc;
 }
 
 static enum ls_err read_words(struct draft *d, struct ls_diag *diag)
@@ -189,7 +213,7 @@ static enum ls_err read_words(struct draft *d, struct ls_diag *diag)
     if (d->args.headers.count > HEADERS_MAX)
         return ls_fail(diag, LS_ERANGE, "more than %u headers", HEADERS_MAX);
     name_target(d);
-    return read_io(d->args.io, &d->io, diag);
+    return read_io(d, diag);
 }
 
 static enum ls_err compose_request(struct draft *d, Ls__Request__HeadersEntry *entries,
@@ -365,6 +389,8 @@ static enum ls_err compose(struct draft *d, char **out_text, struct ls_diag *dia
     workload.n_source_addresses = d->args.sources.count;
     workload.has_io = true;
     workload.io = d->io;
+    workload.has_receive_stamps = true;
+    workload.receive_stamps = d->receive_stamps;
     schedule.has_repetitions = true;
     schedule.repetitions = 1;
     plan.name = ls_pb_text("bench");

@@ -22,6 +22,14 @@ enum load_law {
     LOAD_LAW_COUNT
 };
 
+/* Whether the kernel is to say when answers arrive. */
+enum load_stamps {
+    LOAD_STAMPS_AUTO, /* where that costs next to nothing: on io_uring, and in open loops */
+    LOAD_STAMPS_ON,
+    LOAD_STAMPS_OFF,
+    LOAD_STAMPS_COUNT
+};
+
 /* How links wait for their sockets. */
 enum load_io {
     LOAD_IO_AUTO, /* io_uring where it works */
@@ -100,7 +108,7 @@ struct load_workload {
     uint32_t connections; /* of all workers of all agents */
     uint32_t queue_max;   /* arrivals of one worker that are due but not sent; then shed */
     int64_t timeout_ns;   /* of one request, from its scheduled instant */
-    bool stamps;          /* have the kernel say when answers arrive */
+    enum load_stamps stamps;
     uint64_t seed;
     bool frugal;                /* sleep until an arrival is due instead of spinning at the end */
     int64_t think_ns;           /* closed: mean time from an answer to the next request; 0: none */

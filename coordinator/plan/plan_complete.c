@@ -99,7 +99,7 @@ static bool complete_workload(Ls__Workload *w)
     if (!fill_duration(&w->interval, interval_ns) || !complete_load(w))
         return false;
     w->has_connections = 1;
-    w->has_pacing = 1;
+    w->has_pacing = w->has_io = w->has_receive_stamps = 1;
     if (w->think != NULL)
         w->think->has_distribution = 1;
     w->http->has_pipeline = 1;

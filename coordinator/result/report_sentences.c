@@ -87,6 +87,27 @@ static void say_pace(const Ls__Trial *trial, struct coord_say *to)
         say(to, COORD_STYLE_NONE, "A connection lives for %.100s.", trial->lifetime);
 }
 
+/* What moved the bytes where it is not what was hoped for, and whose queue a latency is. */
+static void say_reading(const Ls__Trial *trial, struct coord_say *to)
+{
+    char delay[48], kernel[48];
+
+    for (size_t i = 0; i < trial->n_clients; i++) {
+        const Ls__Client *client = trial->clients[i];
+
+        if (client->io_reason[0] != '\0')
+            say(to, COORD_STYLE_NONE, "%.64s ran on %.16s: %.240s.", client->agent, client->io,
+                client->io_reason);
+    }
+    if (trial->read_delay == NULL || trial->kernel_time == NULL || trial->read_delay->count == 0)
+        return;
+    say(to, COORD_STYLE_NONE,
+        "Half of the answers were in the client's kernel within %s of their sending, and half were "
+        "read within %s of that.",
+        ls_human_duration((double)trial->kernel_time->p50_ns, kernel, sizeof(kernel)),
+        ls_human_duration((double)trial->read_delay->p50_ns, delay, sizeof(delay)));
+}
+
 void coord_part_load(const Ls__Result *result, const char *workload, struct coord_say *to)
 {
     const Ls__Trial *trial = first_of(result, workload);
@@ -112,6 +133,7 @@ void coord_part_load(const Ls__Result *result, const char *workload, struct coor
         say(to, COORD_STYLE_NONE,
             "Latency is service time: from the first byte sent to the answer's end.");
     say_pace(trial, to);
+    say_reading(trial, to);
     if (trial->pipeline > 1)
         say(to, COORD_STYLE_WARN,
             "Pipelined, %u requests deep: this is the latency of a batch, not of a request.",

@@ -432,6 +432,7 @@ void coord_part_latency(const Ls__Trial *trial, struct coord_table *out)
     latency_row("connect time", trial->connect_time, out);
     latency_row("handshake time", trial->handshake_time, out);
     latency_row("read delay", trial->read_delay, out);
+    latency_row("kernel time", trial->kernel_time, out);
 }
 
 static const struct coord_column standings_columns[] = {

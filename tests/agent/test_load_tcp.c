@@ -30,7 +30,7 @@ static void prepare(struct scene *scene)
     *scene = (struct scene){ .workload = load_run_null_workload() };
     scene->workload.link = "tcp";
     scene->workload.io = io;
-    scene->workload.stamps = stamps;
+    scene->workload.stamps = stamps ? LOAD_STAMPS_ON : LOAD_STAMPS_OFF;
 }
 
 static void play(struct scene *scene)

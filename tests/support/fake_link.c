@@ -6,6 +6,7 @@
 #include "tests/support/test.h"
 
 int64_t fake_now_ns;
+int64_t fake_wall_ahead_ns;
 int64_t fake_send_ns;
 
 static const uint8_t zeros[4096];
@@ -18,6 +19,11 @@ static struct fake_run *run_of(struct agent_link_hub *hub)
 static int64_t read_clock(void)
 {
     return fake_now_ns;
+}
+
+static int64_t read_wall_clock(void)
+{
+    return fake_now_ns + fake_wall_ahead_ns;
 }
 
 static void on_handed(void *ctx)
@@ -105,6 +111,7 @@ void fake_init(struct fake_run *run)
                                         .interval_ns = LS_NS_PER_S };
     fake_now_ns = 1;
     fake_send_ns = 0;
+    fake_wall_ahead_ns = 0;
     assert_int_equal(agent_slice_init(&run->sum), LS_OK);
 }
 
@@ -116,6 +123,7 @@ void fake_create(struct fake_run *run)
                                         .link = &fake_link_class,
                                         .hub = (struct agent_link_hub *)(void *)run,
                                         .clock = read_clock,
+                                        .wall_clock = read_wall_clock,
                                         .handed = on_handed,
                                         .ctx = run };
     struct ls_diag diag = { 0 };

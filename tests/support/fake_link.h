@@ -42,7 +42,8 @@ struct fake_run {
 };
 
 extern int64_t fake_now_ns;
-extern int64_t fake_send_ns; /* how long a flush takes */
+extern int64_t fake_wall_ahead_ns; /* of the other clock */
+extern int64_t fake_send_ns;       /* how long a flush takes */
 
 /* The null driver, start at 1 s, no warm-up, 1 s to measure, 1 s to drain, 4 connections. */
 void fake_init(struct fake_run *run);

@@ -24,7 +24,7 @@
 #define NO_CHUNK    UINT32_MAX
 /* So many sends are gathered at most: the last of a batch leaves later than it was pulled by the
  * time that the others take, some 3.5 us each. */
-#define BATCH 16u
+#define BATCH 32u
 /* Chunks that gathered sends may hold at once, so that 100,000 connections that start together do
  * not touch as many pages: beyond it, sends are made at once. */
 #define CHUNKS_GATHERED 256u
