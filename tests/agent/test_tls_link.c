@@ -739,6 +739,32 @@ static void certificates_that_do_not_verify_are_refused_with_the_reason(void **s
     }
 }
 
+static void a_verified_certificate_vouches_for_no_other(void **state)
+{
+    struct tls_pki *other = tls_pki_create("another CA");
+    struct tls_identity foreign;
+    struct side side;
+
+    (void)state;
+    tls_pki_issue(other, "DNS:" NAME, PKI_SOUND, &foreign);
+    settings.resume = false;
+    setup(&side);
+    for (int i = 0; i < 4; i++) {
+        SSL_CTX_free(side.ctx);
+        peer_setup.identity = i % 2 == 0 ? &identity : &foreign;
+        side.ctx = tls_peer_context(&peer_setup);
+        connect_plain(&side);
+        shake(&side);
+        assert_int_equal(side.open_error, i % 2 == 0 ? 0 : EKEYREJECTED);
+        close_link(&side);
+        close_peer(&side);
+    }
+    assert_int_equal(stats(&side)->full, 2);
+    teardown(&side);
+    tls_identity_fini(&foreign);
+    tls_pki_destroy(other);
+}
+
 static void names_and_addresses_are_verified_alike_but_only_names_are_sent(void **state)
 {
     static const struct {
@@ -1107,6 +1133,7 @@ int main(void)
         TEST(a_bent_handshake_fails_and_names_no_innocent),
         TEST(ends_during_the_handshake_are_failed_opens),
         TEST(certificates_that_do_not_verify_are_refused_with_the_reason),
+        TEST(a_verified_certificate_vouches_for_no_other),
         TEST(names_and_addresses_are_verified_alike_but_only_names_are_sent),
         TEST(alerts_of_the_server_are_named),
         TEST(a_client_that_must_show_a_certificate_can),
