@@ -199,6 +199,10 @@ static enum ls_err send_interval(struct fleet *fleet, uint32_t c, unsigned first
 static uint64_t connections_each = 10;
 static char governors[][12] = { "powersave", "performance" };
 
+/* What TLS was like, by client. */
+static char ciphers[][24] = { "TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256" };
+static char version[] = "TLSv1.3";
+
 static enum ls_err send_final(struct fleet *fleet, uint32_t c, int64_t late_ns, uint64_t lie)
 {
     Ls__ClientReport report = LS__CLIENT_REPORT__INIT;
@@ -206,6 +210,7 @@ static enum ls_err send_final(struct fleet *fleet, uint32_t c, int64_t late_ns, 
     Ls__WorkerHealth health[2] = { LS__WORKER_HEALTH__INIT, LS__WORKER_HEALTH__INIT };
     Ls__WorkerHealth *workers[] = { &health[0], &health[1] };
     Ls__HostUse host = LS__HOST_USE__INIT;
+    Ls__TlsUse tls = LS__TLS_USE__INIT;
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
     struct cell sum = { 0 };
     enum ls_err rc;
@@ -228,6 +233,12 @@ static enum ls_err send_final(struct fleet *fleet, uint32_t c, int64_t late_ns, 
     host.listen_overflows = 1;
     host.governor_before = governors[0];
     host.governor_after = governors[1];
+    tls.full = 3 + c;
+    tls.resumed = 10 * c;
+    tls.version = version;
+    tls.cipher = ciphers[c % 2];
+    tls.verified = c == 0;
+    report.tls = &tls;
     report.workers = workers;
     report.n_workers = 2;
     report.host = &host;
@@ -316,6 +327,32 @@ static void what_a_client_s_host_did_is_told_for_each_client(void **state)
 }
 
 /* ---- properties */
+
+static void what_tls_was_like_is_added_up_and_told_for_each_client(void **state)
+{
+    (void)state;
+    for (uint32_t clients = 1; clients <= 2; clients++) {
+        struct fleet fleet;
+        struct coord_books books;
+        Ls__Trial *trial;
+
+        fleet_init(&fleet, clients, 11, 100);
+        fleet.merge = make_merge(&fleet, NULL);
+        deliver_all(&fleet);
+        trial = finish(&fleet, &books);
+        assert_int_equal(trial->tls->full, clients == 1 ? 3 : 7);
+        assert_int_equal(trial->tls->resumed, clients == 1 ? 0 : 10);
+        assert_string_equal(trial->tls->version, version);
+        assert_string_equal(trial->tls->cipher, clients == 1 ? ciphers[0] : "mixed");
+        assert_int_equal(trial->tls->verified, clients == 1); /* by each, or it is not */
+        for (uint32_t c = 0; c < clients; c++) {
+            assert_int_equal(trial->clients[c]->tls->full, 3 + c);
+            assert_string_equal(trial->clients[c]->tls->cipher, ciphers[c]);
+        }
+        coord_message_free(trial);
+        fleet_fini(&fleet);
+    }
+}
 
 static void the_merged_histogram_is_that_of_the_union_however_the_samples_are_split(void **state)
 {
@@ -924,6 +961,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_client_s_host_did_is_told_for_each_client),
+        cmocka_unit_test(what_tls_was_like_is_added_up_and_told_for_each_client),
         cmocka_unit_test(the_merged_histogram_is_that_of_the_union_however_the_samples_are_split),
         cmocka_unit_test(the_time_series_holds_every_measured_completion_once),
         cmocka_unit_test(the_logs_of_the_clients_add_up_to_the_merged_log_bucket_by_bucket),

@@ -118,6 +118,29 @@ static void every_default_is_filled_in(void **state)
     end(&f);
 }
 
+static void tls_is_off_unless_it_is_given_and_then_complete(void **state)
+{
+    struct fixture f = open_text("targets: [{name: t, external: true, port: 1, tls: {}}]\n"
+                                 "workloads: [{name: w, http: {requests: [{path: /}]}}]\n");
+    const Ls__Tls *tls;
+
+    (void)state;
+    assert_issues(&f.issues, "");
+    assert_int_equal(f.rc, LS_OK);
+    tls = f.plan.plan->targets[0]->tls;
+    assert_non_null(tls);
+    assert_true(tls->has_verify && tls->verify && tls->has_resume && tls->resume);
+    assert_string_equal(tls->min_version, "1.2");
+    assert_string_equal(tls->max_version, "1.3");
+    assert_int_equal(tls->n_alpn, 1);
+    assert_string_equal(tls->alpn[0], "http/1.1");
+    assert_null(tls->server_name); /* the agents take it from the request */
+    end(&f);
+    f = open_text(small);
+    assert_null(f.plan.plan->targets[0]->tls);
+    end(&f);
+}
+
 static void a_completed_plan_is_complete_and_stays_so(void **state)
 {
     struct fixture f = open_text(small);
@@ -372,6 +395,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_quickstart_plan_is_accepted_and_shown),
         cmocka_unit_test(every_default_is_filled_in),
+        cmocka_unit_test(tls_is_off_unless_it_is_given_and_then_complete),
         cmocka_unit_test(a_completed_plan_is_complete_and_stays_so),
         cmocka_unit_test(defaults_look_at_what_is_given),
         cmocka_unit_test(without_targets_to_start_there_is_no_server),
