@@ -40,6 +40,7 @@ void engine_edges(struct agent_engine *e)
     if (e->state != ENGINE_RUNNING)
         return;
     engine_integrate(e);
+    engine_settle(e);
     engine_compare_clocks(e);
     health_lap(e);
     if (e->now_ns >= e->end_ns) {
@@ -80,6 +81,7 @@ static void finish(struct agent_engine *e)
     e->summary.ended_ns = all_done ? e->last_done_ns : e->now_ns;
     if (e->summary.ended_ns > e->end_ns)
         e->summary.ended_ns = e->end_ns;
+    engine_settle(e);
     agent_recorder_finish(e->recorder, e->now_ns);
     e->set.handed(e->set.ctx);
 }

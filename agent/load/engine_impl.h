@@ -81,11 +81,18 @@ struct arrival {
 
 enum engine_state { ENGINE_OPENING, ENGINE_RUNNING, ENGINE_FINISHED };
 
+/* A value that came several times in a row: what one read or one send ends shares its instant. */
+struct tally {
+    int64_t value_ns;
+    uint64_t count;
+};
+
 struct agent_engine {
     struct agent_engine_setup set;
     struct agent_driver_env driver_env;
     struct agent_recorder *recorder;
-    int64_t now_ns;        /* of the event being worked on */
+    struct tally tallies[LS_SERIES_COUNT]; /* not yet in the recorder's histograms */
+    int64_t now_ns;                        /* of the event being worked on */
     int64_t received_ns;   /* when the kernel had the bytes that are being fed; 0: unknown */
     int64_t wall_ahead_ns; /* of the monotonic clock; looked at in each interval */
     enum engine_state state;
@@ -188,6 +195,9 @@ void engine_find_next_due(struct agent_engine *e); /* sets due_ns from the sched
 void engine_pump(struct agent_engine *e);
 void engine_shed_until(struct agent_engine *e, int64_t scheduled_ns); /* those due by then */
 void engine_integrate(struct agent_engine *e); /* in flight up to now, over the measure window */
+
+/* Puts the tallies into the recorder's histograms. */
+void engine_settle(struct agent_engine *e);
 
 /* engine.c */
 void engine_edges(struct agent_engine *e);

@@ -118,6 +118,28 @@ static bool op_submit(struct conn *conn, int64_t scheduled_ns, uint64_t request,
     return false;
 }
 
+/* The values of a batch are mostly the same one. */
+static void tally(struct agent_engine *e, enum ls_series series, int64_t value_ns)
+{
+    struct tally *t = &e->tallies[series];
+
+    if (value_ns == t->value_ns) {
+        t->count++;
+        return;
+    }
+    ls_hist_record_n(e->recorder->current->series[series], t->value_ns, t->count);
+    *t = (struct tally){ .value_ns = value_ns, .count = 1 };
+}
+
+void engine_settle(struct agent_engine *e)
+{
+    for (unsigned i = 0; i < LS_SERIES_COUNT; i++) {
+        ls_hist_record_n(e->recorder->current->series[i], e->tallies[i].value_ns,
+                         e->tallies[i].count);
+        e->tallies[i].count = 0;
+    }
+}
+
 void engine_mark_sent(struct conn *conn, uint32_t ops)
 {
     struct agent_engine *e = conn->engine;
@@ -133,7 +155,7 @@ void engine_mark_sent(struct conn *conn, uint32_t ops)
         counts->sent++;
         counts->scheduled += !e->open_loop;
         if (op->part == AGENT_MEASURE)
-            ls_hist_record(slice->series[LS_SERIES_SEND_LAG], op->sent_ns - op->scheduled_ns);
+            tally(e, LS_SERIES_SEND_LAG, op->sent_ns - op->scheduled_ns);
     }
     if (conn->unsent_first == NO_OP)
         conn->unsent_last = NO_OP;
@@ -174,8 +196,8 @@ static void record_arrival(struct agent_engine *e, struct agent_slice *slice, co
         return;
     }
     delay_ns = delay_ns < 0 ? 0 : delay_ns > service_ns ? service_ns : delay_ns;
-    ls_hist_record(slice->series[LS_SERIES_READ_DELAY], delay_ns);
-    ls_hist_record(slice->series[LS_SERIES_KERNEL_TIME], service_ns - delay_ns);
+    tally(e, LS_SERIES_READ_DELAY, delay_ns);
+    tally(e, LS_SERIES_KERNEL_TIME, service_ns - delay_ns);
 }
 
 static void record_end(struct agent_engine *e, const struct conn *conn, const struct op *op,
@@ -199,12 +221,12 @@ static void record_end(struct agent_engine *e, const struct conn *conn, const st
     if (outcome != LOAD_OK && outcome != LOAD_TIMEOUT)
         return;
     slice->ok_in_window += outcome == LOAD_OK && e->now_ns < e->end_ns;
-    ls_hist_record(slice->series[LS_SERIES_RESPONSE_TIME], waited_ns);
-    ls_hist_record(slice->series[LS_SERIES_SERVICE_TIME], e->now_ns - op->sent_ns);
+    tally(e, LS_SERIES_RESPONSE_TIME, waited_ns);
+    tally(e, LS_SERIES_SERVICE_TIME, e->now_ns - op->sent_ns);
     if (e->received_ns != 0)
         record_arrival(e, slice, op);
     if (LS_LIKELY(conn->began_ns >= op->sent_ns)) /* a timeout's answer may not have begun */
-        ls_hist_record(slice->series[LS_SERIES_FIRST_BYTE], conn->began_ns - op->sent_ns);
+        tally(e, LS_SERIES_FIRST_BYTE, conn->began_ns - op->sent_ns);
 }
 
 /* ---- arrivals -------------------------------------------------------------------------------- */

@@ -27,18 +27,25 @@ static bool equal_but_date(const struct http1_template *t, const unsigned char *
     return true;
 }
 
+bool http1_template_match(struct http1_template *t, unsigned flags, struct ls_bytes in)
+{
+    if (t->len == 0 || in.len < t->len || t->after.begin_flags != flags)
+        return false;
+    if (memcmp(in.data, t->head, t->len) != 0) {
+        if (!equal_but_date(t, in.data))
+            return false;
+        /* So that the plain comparison is enough until the next second. */
+        memcpy(t->head + t->date_from, in.data + t->date_from, t->date_to - t->date_from);
+    }
+    t->used = true;
+    return true;
+}
+
 bool http1_template_use(struct http1_template *t, unsigned flags, struct ls_bytes *in,
                         struct http1_parser *parser)
 {
-    if (t->len == 0 || in->len < t->len || t->after.begin_flags != flags)
+    if (!http1_template_match(t, flags, *in))
         return false;
-    if (memcmp(in->data, t->head, t->len) != 0) {
-        if (!equal_but_date(t, in->data))
-            return false;
-        /* So that the plain comparison is enough until the next second. */
-        memcpy(t->head + t->date_from, in->data + t->date_from, t->date_to - t->date_from);
-    }
-    t->used = true;
     *parser = t->after;
     in->data += t->len;
     in->len -= t->len;

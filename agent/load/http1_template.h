@@ -23,6 +23,10 @@ struct http1_template {
     unsigned char head[HTTP1_TEMPLATE_MAX];
 };
 
+/* Does in begin with the learned head? The parser would then be as after says, having taken len
+ * bytes. */
+bool http1_template_match(struct http1_template *t, unsigned flags, struct ls_bytes in);
+
 /* If *in begins with the learned head, advances it past that, leaves *parser behind http1_begin(p,
  * flags) and a step HTTP1_HEAD, and returns true. Otherwise nothing happens. */
 bool http1_template_use(struct http1_template *t, unsigned flags, struct ls_bytes *in,

@@ -205,6 +205,7 @@ static enum ls_err render_all(struct load_variation *v, uint64_t n, size_t bytes
     if (v->table == NULL || v->store == NULL)
         return ls_fail(diag, LS_ENOMEM, "no memory for %llu requests", (unsigned long long)n);
     v->table_len = n;
+    v->in_turn = v->variables.count == 1 && !v->variables.items[0].drawn;
     at = v->store;
     for (uint64_t i = 0; i < n; i++) {
         struct load_rendering *r = &v->table[i];

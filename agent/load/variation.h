@@ -32,6 +32,7 @@ struct load_variation {
     bool expect_varies;
     size_t bytes_max; /* longest rendering, without fixed_body */
     size_t expect_max;
+    bool in_turn;                 /* place in table: turn modulo table_len */
     struct load_rendering *table; /* owned; NULL: rendered when it is needed */
     uint64_t table_len;
     unsigned char *store; /* owned: what table points to */
@@ -48,6 +49,19 @@ void load_variation_fini(struct load_variation *variation); /* a zeroed one is f
 
 /* Which of table is a turn's. */
 uint64_t load_variation_index(const struct load_variation *variation, uint64_t turn);
+
+/* Where a turn's rendering is: its place in table, or the turn itself if there is none. */
+static inline uint64_t load_variation_place(const struct load_variation *variation, uint64_t turn)
+{
+    if (variation->table == NULL)
+        return turn;
+    if (!variation->in_turn)
+        return load_variation_index(variation, turn);
+    /* The narrow division costs half of the wide one. */
+    return turn <= UINT32_MAX ? (uint32_t)turn % (uint32_t)variation->table_len
+                              : turn % variation->table_len;
+}
+
 /* A turn's bytes (bytes_max at most, without fixed_body) and expected body (expect_max). */
 size_t load_variation_render(const struct load_variation *variation, uint64_t turn,
                              unsigned char *out);

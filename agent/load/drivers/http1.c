@@ -151,7 +151,7 @@ static enum ls_err http1_submit(void *conn, uint32_t op, uint64_t request)
     slot->request = turn.request;
     varied = request_of(c, slot)->varied;
     if (varied != NULL)
-        slot->at = varied->table != NULL ? load_variation_index(varied, turn.turn) : turn.turn;
+        slot->at = load_variation_place(varied, turn.turn);
     c->closing = request_of(c, slot)->closes;
     c->count++;
     c->unsent++;
@@ -381,14 +381,51 @@ static enum ls_err answer_bad(struct http1_conn *c)
     return LS_EPROTO;
 }
 
+/* The common case in one step: a head that is known, and behind it, whole, the body that is
+ * expected. False: nothing has happened, and the parser has to find out. */
+static bool answer_at_once(struct http1_conn *c, struct ls_bytes *in)
+{
+    const struct op *op = ring_at(c, 0);
+    const struct load_request *request = request_of(c, op);
+    struct http1_template *t = template_of(c);
+    const struct http1_parser *after = &t->after;
+    struct agent_reply reply = { .outcome = LOAD_OK, .why = "" };
+    size_t body;
+
+    if (request->gunzip || request->closes ||
+        !http1_template_match(t, request->no_body ? HTTP1_TO_HEAD : 0, *in))
+        return false;
+    body = after->framing == HTTP1_FRAMING_LENGTH ? after->content_length : 0;
+    if (!after->keep_alive || after->framing > HTTP1_FRAMING_LENGTH || in->len - t->len < body ||
+        (request->expect_status != 0 ? after->status != request->expect_status
+                                     : after->status > 399))
+        return false;
+    if (request->expect_body_given) {
+        struct ls_bytes expect = expect_of(c, request, op);
+
+        if (expect.len != body || memcmp(expect.data, in->data + t->len, body) != 0)
+            return false;
+    }
+    in->data += t->len + body;
+    in->len -= t->len + body;
+    reply.status = after->status;
+    reply.body_bytes = body;
+    reply.more = in->len > 0;
+    finish(c, &reply);
+    return true;
+}
+
 /* Up to the end of the oldest operation's answer, or of in. */
 static enum ls_err answer(struct http1_conn *c, struct ls_bytes *in)
 {
     const unsigned char *start = c->begun ? NULL : in->data;
     struct ls_bytes body;
 
-    if (!c->begun)
+    if (!c->begun) {
+        if (LS_LIKELY(answer_at_once(c, in)))
+            return c->over ? LS_ECLOSED : LS_OK; /* over if done() closed */
         answer_begin(c, in);
+    }
     for (;;) {
         switch (http1_parse(&c->parser, in, &body)) {
         case HTTP1_MORE:
