@@ -133,6 +133,17 @@ static void add_files(struct ls_buf *buf, const struct coord_budget *b,
                          "fewer connections or more clients\n");
 }
 
+static void add_warnings(struct ls_buf *buf, const Ls__Plan *plan)
+{
+    for (size_t i = 0; i < plan->n_targets; i++) {
+        const Ls__Target *target = plan->targets[i];
+
+        if (target->tls != NULL && !target->tls->verify)
+            ls_buf_addf(buf, "note: %s may have any certificate: tls.verify is false\n",
+                        target->name);
+    }
+}
+
 static void add_needs(struct ls_buf *buf, const Ls__Plan *plan, const struct coord_budget *b,
                       const struct coord_host_limits *limits)
 {
@@ -173,6 +184,7 @@ char *coord_check_render(const Ls__Plan *plan, const struct coord_trials *trials
     add_head(&buf, plan, trials, &budget);
     add_rows(&buf, trials);
     add_needs(&buf, plan, &budget, limits);
+    add_warnings(&buf, plan);
     text = ls_buf_detach(&buf);
     ls_buf_fini(&buf);
     return text;

@@ -203,3 +203,12 @@ Ls__Result *sample_result(const struct sample_trial *from, size_t count)
         abort();
     return result;
 }
+
+void sample_tls(Ls__Trial *trial, uint64_t full, uint64_t resumed)
+{
+    trial->tls = must(coord_message_new(&ls__tls_use__descriptor));
+    trial->tls->full = full;
+    trial->tls->resumed = resumed;
+    set(&trial->tls->version, "TLSv1.3");
+    set(&trial->tls->cipher, "TLS_AES_256_GCM_SHA384");
+}

@@ -24,4 +24,7 @@ Ls__Trial *sample_trial(const struct sample_trial *from);
 Ls__Result *sample_result(const struct sample_trial *from, size_t count);
 void sample_reason(Ls__Trial *trial, Ls__Verdict verdict, const char *code, const char *text);
 
+/* Says that the trial went over TLS, to a server whose certificate nobody looked at. */
+void sample_tls(Ls__Trial *trial, uint64_t full, uint64_t resumed);
+
 #endif

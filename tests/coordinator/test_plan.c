@@ -118,11 +118,27 @@ static void every_default_is_filled_in(void **state)
     end(&f);
 }
 
+/* What "lockstep check" says of the plan. Returns out. */
+static const char *shown_by_check(const struct fixture *f, char *out, size_t out_bytes)
+{
+    struct coord_trials trials;
+    char *text;
+
+    assert_int_equal(coord_trials_expand(f->plan.plan, 42, NULL, &trials, NULL), LS_OK);
+    text = coord_check_render(f->plan.plan, &trials, &(struct coord_host_limits){ .files = 1024 });
+    assert_non_null(text);
+    (void)snprintf(out, out_bytes, "%s", text);
+    free(text);
+    coord_trials_fini(&trials);
+    return out;
+}
+
 static void tls_is_off_unless_it_is_given_and_then_complete(void **state)
 {
     struct fixture f = open_text("targets: [{name: t, external: true, port: 1, tls: {}}]\n"
                                  "workloads: [{name: w, http: {requests: [{path: /}]}}]\n");
-    const Ls__Tls *tls;
+    char shown[4096];
+    Ls__Tls *tls;
 
     (void)state;
     assert_issues(&f.issues, "");
@@ -135,6 +151,10 @@ static void tls_is_off_unless_it_is_given_and_then_complete(void **state)
     assert_int_equal(tls->n_alpn, 1);
     assert_string_equal(tls->alpn[0], "http/1.1");
     assert_null(tls->server_name); /* the agents take it from the request */
+    assert_null(strstr(shown_by_check(&f, shown, sizeof(shown)), "certificate"));
+    tls->verify = false;
+    assert_non_null(strstr(shown_by_check(&f, shown, sizeof(shown)),
+                           "note: t may have any certificate: tls.verify is false\n"));
     end(&f);
     f = open_text(small);
     assert_null(f.plan.plan->targets[0]->tls);

@@ -162,6 +162,7 @@ static void a_single_trial_is_told_in_detail(void **state)
     ls__result__free_unpacked(result, NULL);
     result = sample_result(&open, 1);
     result->trials[0]->connections->failed = 2;
+    sample_tls(result->trials[0], 64, 1);
     sample_reason(result->trials[0], SUSPECT, "connect_errors", "2 attempts to connect failed");
     check(result, "bench-open.txt", COORD_REPORT_TEXT, NULL);
     ls__result__free_unpacked(result, NULL);
