@@ -149,11 +149,16 @@ static int run(const struct coord_execute_options *options, const struct prepare
                                                .base_dir = p->plan.base_dir,
                                                .out_dir = options->out_dir,
                                                .quiet = options->quiet,
+                                               .calibrating = options->calibrating,
                                                .workers_per_client = options->workers_per_client },
                   &result, dir, sizeof(dir));
 
     if (result == NULL)
         return coord_cli_fail(options->json, status, "out of memory");
+    if (options->out_result != NULL) {
+        *options->out_result = result; /* now the caller's */
+        return status;
+    }
     status = coord_cli_print(result, options->json, dir[0] != '\0' ? dir : NULL, status);
     ls__result__free_unpacked(result, NULL);
     return status;

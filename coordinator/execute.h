@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "common/options.h"
+#include "proto/result.pb-c.h"
 
 struct coord_execute_options {
     const char *file;            /* how messages name the text */
@@ -19,7 +20,9 @@ struct coord_execute_options {
     uint32_t workers_per_client; /* 0: one for each CPU */
     bool json;
     bool quiet;
-    bool check_only; /* say what would be done, do nothing */
+    bool check_only;         /* say what would be done, do nothing */
+    bool calibrating;        /* what is measured is the generator's own limit */
+    Ls__Result **out_result; /* where the result goes instead of stdout; NULL: stdout */
 };
 
 /* Prints the result, or what is wrong. Returns the exit status. */

@@ -15,6 +15,8 @@ static const struct {
 } commands[] = {
     { "run", coord_cmd_run, "PLAN", "runs a test plan" },
     { "bench", coord_cmd_bench, "URL", "loads one URL, no plan file" },
+    { "calibrate", coord_cmd_calibrate, "",
+      "measures how much load this host can make, for later runs" },
     { "check", coord_cmd_check, "PLAN", "validates a plan and says what it would do" },
     { "report", coord_cmd_report, "DIR", "renders a result again" },
 };
@@ -23,7 +25,7 @@ static void help(FILE *file)
 {
     (void)fputs("usage: lockstep COMMAND [argument ...]\n\n", file);
     for (size_t i = 0; i < LS_ARRAY_LEN(commands); i++)
-        (void)fprintf(file, "  %-7s %-5s  %s\n", commands[i].name, commands[i].arguments,
+        (void)fprintf(file, "  %-9s %-5s  %s\n", commands[i].name, commands[i].arguments,
                       commands[i].help);
     (void)fputs("\n'lockstep COMMAND --help' lists a command's options.\n"
                 "Exit status: 0 done and valid; 2 usage or plan; 3 incomplete; 4 a result is "

@@ -424,7 +424,7 @@ static void say_server(const Ls__Server *server, struct coord_say *to)
 
 static void say_client(const Ls__Client *client, struct coord_say *to)
 {
-    char lag[48], memory[48];
+    char lag[48], memory[48], rate[48];
 
     say(to, COORD_STYLE_NONE,
         "%.64s: %.2f cores used, busiest worker %.0f %% busy, at most %s late", client->agent,
@@ -433,6 +433,13 @@ static void say_client(const Ls__Client *client, struct coord_say *to)
     if (client->foreign_cpu_cores >= 0.005 || client->steal_cores >= 0.005)
         say(to, COORD_STYLE_NONE, "%.64s's CPUs: others used %.2f cores, %.2f were stolen",
             client->agent, client->foreign_cpu_cores, client->steal_cores);
+    if (client->headroom != NULL)
+        say(to, COORD_STYLE_NONE,
+            "%.64s: %.0f %% of its ceiling, %s/s by the calibration of %.10s%s", client->agent,
+            client->headroom->used * 100,
+            ls_human_count(client->headroom->ceiling_per_s, rate, sizeof(rate)),
+            client->headroom->measured_at,
+            strcmp(client->headroom->limited_by, "generator") == 0 ? "" : ", or more");
     if (client->tcp_retransmits > 0 || client->listen_overflows > 0)
         say(to, COORD_STYLE_NONE,
             "%.64s's TCP: %" PRIu64 " segments sent again, %" PRIu64 " listen overflows",

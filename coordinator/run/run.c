@@ -3,6 +3,7 @@
 
 #include <ev.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include "coordinator/fleet/fleet.h"
 #include "coordinator/result/store.h"
 #include "coordinator/result/summary.h"
+#include "coordinator/run/ceiling.h"
 #include "coordinator/run/fill.h"
 #include "coordinator/run/merge.h"
 #include "coordinator/run/progress.h"
@@ -40,8 +42,9 @@ struct run {
     struct coord_progress *progress; /* owned */
     struct ls_cpuset allowed;        /* what this process may use */
     struct coord_cpus cpus;
-    struct coord_ship *ship; /* owned; the targets' files */
-    Ls__Result *result;      /* owned until handed out */
+    struct coord_ship *ship;      /* owned; the targets' files */
+    Ls__Calibration *calibration; /* owned; NULL: none, or not to be looked at */
+    Ls__Result *result;           /* owned until handed out */
     char run_id[40];
     bool interrupted;
     bool leaving;  /* interrupted again: nothing is waited for any more */
@@ -514,6 +517,44 @@ static void find_governors(const Ls__Trial *trial, struct coord_verdict_input *i
     }
 }
 
+static const Ls__Facts *facts_of(const struct run *r, const char *agent)
+{
+    for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++) {
+        const struct coord_agent *a = coord_fleet_agent(r->fleet, i);
+
+        if (strcmp(a->name, agent) == 0)
+            return a->facts;
+    }
+    return NULL;
+}
+
+/* How near the clients came to what they can do, where that is known. */
+static void find_headroom(const struct run *r, Ls__Trial *trial)
+{
+    const Ls__Facts **facts;
+
+    if (r->calibration == NULL || trial->n_clients == 0)
+        return;
+    facts = calloc(trial->n_clients, sizeof(*facts));
+    for (size_t i = 0; facts != NULL && i < trial->n_clients; i++)
+        facts[i] = facts_of(r, trial->clients[i]->agent);
+    if (facts == NULL || coord_ceiling_apply(r->calibration, trial, facts) != LS_OK)
+        ls_log(LS_LOG_WARN, "run.headroom", "out of memory");
+    free(facts);
+}
+
+/* A calibration that cannot be read is no reason not to run. */
+static void load_calibration(struct run *r)
+{
+    char path[PATH_MAX];
+    struct ls_diag diag;
+
+    if (r->options->calibrating || coord_ceiling_path(path, sizeof(path), &diag) != LS_OK)
+        return;
+    if (coord_ceiling_load(path, &r->calibration, &diag) != LS_OK)
+        coord_progress_say(r->progress, "no calibration: %s", diag.text);
+}
+
 static void judge(struct run *r, Ls__Trial *trial, const struct coord_books *books)
 {
     const struct coord_machine_failure *failure = coord_machine_failure(r->machine);
@@ -543,6 +584,7 @@ static void judge(struct run *r, Ls__Trial *trial, const struct coord_books *boo
                                                           ? ls_cpuset_count(&r->cpus.agents[0])
                                                           : 0 };
     find_governors(trial, &in);
+    find_headroom(r, trial);
     coord_verdict_judge(trial, &in);
 }
 
@@ -702,6 +744,7 @@ static enum ls_err look_around(struct run *r, struct ls_diag *diag)
     if (rc == LS_OK)
         rc = open_store(r, diag);
     r->unusable = rc != LS_OK;
+    load_calibration(r);
     return rc;
 }
 
@@ -738,6 +781,8 @@ static void tear_down(struct run *r)
     ls_transport_fini();
     coord_ship_destroy(r->ship);
     coord_cpus_fini(&r->cpus);
+    if (r->calibration != NULL)
+        ls__calibration__free_unpacked(r->calibration, NULL);
     coord_progress_destroy(r->progress);
     r->progress = NULL;
     if (r->loop == NULL)

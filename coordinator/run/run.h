@@ -18,6 +18,7 @@ struct coord_run_options {
     const char *base_dir; /* what the targets' files are relative to */
     const char *out_dir;  /* NULL: results/NAME-TIME; "": nothing is written */
     bool quiet;
+    bool calibrating;            /* its figures are not held against an earlier calibration */
     uint32_t workers_per_client; /* 0: one for each of its CPUs */
 };
 

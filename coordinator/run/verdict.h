@@ -27,6 +27,8 @@
 #define COORD_LIMIT_QUEUED            0.05 /* of a worker's time: ready, but others had the CPU */
 #define COORD_LIMIT_STALLED           0.05 /* of a worker's time: it came over 20 ms too late */
 #define COORD_LIMIT_STALLED_INVALID   0.20
+#define COORD_LIMIT_HEADROOM          0.70 /* of a calibrated ceiling */
+#define COORD_LIMIT_HEADROOM_INVALID  0.95
 #define COORD_LIMIT_RETRANSMITS       10 /* per million requests */
 #define COORD_LIMIT_RETRANSMITS_LEAST 5
 #define COORD_LIMIT_TREND             0.10 /* last third against the first */

@@ -1,5 +1,6 @@
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/units.h"
 #include "coordinator/run/verdict_internal.h"
@@ -65,6 +66,35 @@ void coord_check_stalled(struct judge *j)
                           "time: what it measured includes that",
                           client->agent, client->cpu->stalled * 100,
                           ls_human_duration((double)client->cpu->loop_lag_ns, lag, sizeof(lag)));
+    }
+}
+
+/* Against what the same client has made of a server that costs next to nothing. A calibration that
+ * was itself limited by something else is a lower bound, and proves nothing. */
+void coord_check_headroom(struct judge *j)
+{
+    char ceiling[48];
+
+    for (size_t i = 0; i < j->trial->n_clients; i++) {
+        const Ls__Client *client = j->trial->clients[i];
+        const Ls__Headroom *headroom = client->headroom;
+        bool at_it;
+
+        if (headroom == NULL || headroom->used <= COORD_LIMIT_HEADROOM ||
+            strcmp(headroom->limited_by, "generator") != 0)
+            continue;
+        (void)ls_human_count(headroom->ceiling_per_s, ceiling, sizeof(ceiling));
+        at_it = headroom->used >= COORD_LIMIT_HEADROOM_INVALID && j->room.left;
+        if (at_it)
+            coord_verdict_add(j->trial, "generator_limited", INVALID,
+                              "%.60s was at %.0f %% of the %s requests/s that it was calibrated to "
+                              "be able to make: this is the generator's limit, not the server's",
+                              client->agent, headroom->used * 100, ceiling);
+        else
+            coord_verdict_add(j->trial, "near_ceiling", SUSPECT,
+                              "%.60s was at %.0f %% of the %s requests/s that it was calibrated to "
+                              "be able to make: near the generator's ceiling",
+                              client->agent, headroom->used * 100, ceiling);
     }
 }
 

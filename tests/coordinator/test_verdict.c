@@ -555,6 +555,39 @@ static void a_generator_that_stood_still_is_invalid_while_the_server_had_room(vo
     assert_one_reason(&rig, "generator_stalled", SUSPECT, "50 %");
 }
 
+static void set_headroom(struct rig *rig, double used, const char *limited_by)
+{
+    Ls__Client *client;
+
+    rig_init(rig, &closed);
+    client = rig->trial->clients[0];
+    client->headroom = coord_message_new(&ls__headroom__descriptor);
+    assert_non_null(client->headroom);
+    client->headroom->used = used;
+    client->headroom->ceiling_per_s = 50000;
+    assert_true(coord_message_string(&client->headroom->limited_by, limited_by));
+}
+
+static void a_generator_near_its_calibrated_ceiling_is_suspect_and_at_it_invalid(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    set_headroom(&rig, 0.70, "generator");
+    assert_no_reason(&rig);
+    set_headroom(&rig, 0.71, "generator");
+    assert_one_reason(&rig, "near_ceiling", SUSPECT, "client-1 was at 71 % of the 50.0 k");
+    set_headroom(&rig, 0.94, "generator");
+    assert_one_reason(&rig, "near_ceiling", SUSPECT, "94 %");
+    set_headroom(&rig, 0.95, "generator");
+    assert_one_reason(&rig, "generator_limited", INVALID, "95 %");
+    set_headroom(&rig, 0.95, "generator"); /* so was the server: the throughput is its */
+    rig.trial->server->cpu_cores_used = 0.97;
+    assert_one_reason(&rig, "near_ceiling", SUSPECT, "95 %");
+    set_headroom(&rig, 0.99, "responder"); /* no more than a lower bound */
+    assert_no_reason(&rig);
+}
+
 static void a_window_of_less_than_a_second_is_suspect(void **state)
 {
     struct rig rig;
@@ -718,6 +751,7 @@ int main(void)
         cmocka_unit_test(what_the_load_itself_does_is_no_flaw),
         cmocka_unit_test(disturbances_are_suspect),
         cmocka_unit_test(disturbances_of_a_client_s_host_are_suspect),
+        cmocka_unit_test(a_generator_near_its_calibrated_ceiling_is_suspect_and_at_it_invalid),
         cmocka_unit_test(a_generator_that_stood_still_is_invalid_while_the_server_had_room),
         cmocka_unit_test(a_window_of_less_than_a_second_is_suspect),
         cmocka_unit_test(a_trend_is_suspect_and_noise_is_not),
