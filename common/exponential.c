@@ -2,22 +2,6 @@
 
 #include <string.h>
 
-/* The finishing steps of SplitMix64 (Steele, Lea, Flood 2014). */
-static uint64_t mix(uint64_t x)
-{
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
-/* SplitMix64 whose state begins at the mixed seed, looked up at any index. */
-double ls_uniform_at(uint64_t seed, uint64_t index)
-{
-    uint64_t bits = mix(mix(seed + 1) + (index + 1) * UINT64_C(0x9e3779b97f4a7c15));
-
-    return (double)((bits >> 11) + 1) * 0x1p-53;
-}
-
 /* ln(m x 2^e) = e ln 2 + 2 artanh((m - 1) / (m + 1)), m near 1. IEEE 754 fixes every operation here
  * to the last bit, which no standard does for log(). */
 double ls_minus_log(double x)

@@ -209,17 +209,17 @@ static int64_t poisson_add(int64_t a, int64_t b)
 
 static void poisson_walk(struct ls_schedule *schedule, uint64_t to)
 {
-    const struct ls_arrivals *arrivals = schedule->arrivals;
+    uint64_t stream = schedule->poisson.stream;
     uint64_t k = schedule->poisson.k;
     double product = schedule->poisson.product;
 
     while (k < to) {
         if (++k % POISSON_GROUP == 0) {
             schedule->poisson.group =
-                poisson_add(schedule->poisson.group, poisson_span(arrivals, product));
+                poisson_add(schedule->poisson.group, poisson_span(schedule->arrivals, product));
             product = 1;
         }
-        product *= ls_uniform_at(arrivals->seed, k);
+        product *= ls_uniform_at(stream, k);
     }
     schedule->poisson.k = k;
     schedule->poisson.product = product;
@@ -259,7 +259,8 @@ enum ls_err ls_schedule_init(struct ls_schedule *schedule, const struct ls_arriv
     *schedule = (struct ls_schedule){
         .arrivals = arrivals, .start_ns = start_ns, .k = first, .stride = stride
     };
-    schedule->poisson.product = ls_uniform_at(arrivals->seed, 0);
+    schedule->poisson.stream = ls_uniform_stream(arrivals->seed);
+    schedule->poisson.product = ls_uniform_at(schedule->poisson.stream, 0);
     return LS_OK;
 }
 

@@ -51,9 +51,10 @@ struct ls_schedule {
     uint64_t stride;
     size_t piece; /* that of arrival k, or one before */
     struct {
-        uint64_t k;     /* where the walk is */
-        double product; /* of its group so far */
-        int64_t group;  /* end of the group before, in 2^-16 ns */
+        uint64_t stream; /* that the seed names */
+        uint64_t k;      /* where the walk is */
+        double product;  /* of its group so far */
+        int64_t group;   /* end of the group before, in 2^-16 ns */
     } poisson;
 };
 

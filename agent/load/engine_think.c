@@ -58,7 +58,7 @@ static int64_t exponential(struct conn *conn)
     uint64_t seed = workload->seed ^ ((number_of(conn) + 1) * UINT64_C(0xd1342543de82ef95));
     double mean = (double)workload->think_ns;
 
-    return (int64_t)(mean * ls_minus_log(ls_uniform_at(seed, conn->thoughts++)));
+    return (int64_t)(mean * ls_minus_log(ls_uniform_at(ls_uniform_stream(seed), conn->thoughts++)));
 }
 
 enum ls_err engine_think_create(struct agent_engine *e, struct ls_diag *diag)
