@@ -171,11 +171,12 @@ run_tool() {
     case $tool in
     io_uring* | libev*)
         plan "$seconds" >"$work/plan.yaml"
-        stamps=
-        case $tool in *+stamps) stamps=stamps=on ;; esac
-        # shellcheck disable=SC2086 # nothing, or a word
-        measure "$case_name" "$tool" "$round" "$bin/bench_load" "$client_cpu" "$work/plan.yaml" \
-            $stamps "workloads[0].io=${tool%%+*}"
+        set -- "workloads[0].io=${tool%%+*}"
+        case $tool in
+        *+stamps) set -- "$@" 'workloads[0].receive_stamps=on' ;;
+        *+bare) set -- "$@" 'workloads[0].receive_stamps=off' ;;
+        esac
+        measure "$case_name" "$tool" "$round" "$bin/bench_load" "$client_cpu" "$work/plan.yaml" "$@"
         ;;
     wrk)
         set -- -t1 "-c$connections" "-d${seconds}s"
@@ -326,11 +327,11 @@ case_h1_nginx() {
     compare h1-nginx io_uring libev wrk h2load
 }
 
-## h1-stamps   what receive stamps of the kernel cost
+## h1-stamps   what the kernel's receive stamps cost, on io_uring (where they are on) and libev (where not)
 case_h1_stamps() {
     start_server "$bin/bench_fast_server" 13
     defaults
-    compare h1-stamps io_uring+stamps io_uring
+    compare h1-stamps io_uring+stamps io_uring+bare libev+stamps libev+bare
 }
 
 certificate() {

@@ -3,7 +3,7 @@
  * a control thread that merges and encodes an interval each second - and nothing of a coordinator.
  * Whoever starts it reads the whole process's CPU time, start-up included, as with any other tool.
  *
- *     bench_load CPU PLAN [stamps=on] [path=value ...]
+ *     bench_load CPU PLAN [path=value ...]
  *
  * Prints one line of key=value. Exit status 0 only if every request was answered as expected.
  */
@@ -32,7 +32,6 @@ struct run {
     struct coord_plan plan;
     struct agent_files *files;               /* owned; empty: the plans name none */
     struct agent_build *build;               /* owned */
-    struct load_workload workload;           /* a copy of what was built */
     struct agent_load *load;                 /* owned */
     struct ls_hist *series[LS_SERIES_COUNT]; /* owned */
     struct load_totals totals;
@@ -85,10 +84,7 @@ static enum ls_err build(struct run *run, char *cpu, struct ls_diag *diag)
     prepare.workload = run->plan.plan->workloads[0];
     prepare.workers = prepare.workers_total = 1;
     prepare.seed = 1;
-    rc = agent_build_workload(&prepare, run->files, &run->build, diag);
-    if (rc == LS_OK)
-        run->workload = *agent_build_get(run->build);
-    return rc;
+    return agent_build_workload(&prepare, run->files, &run->build, diag);
 }
 
 static enum ls_err arm(struct run *run, struct ls_diag *diag)
@@ -246,23 +242,20 @@ int main(int argc, char **argv)
     const struct load_env env = { .wake = wake, .ctx = &run };
     struct ls_diag diag = { 0 };
     enum ls_err rc = LS_OK;
-    const bool stamps = argc > 3 && strcmp(argv[3], "stamps=on") == 0;
     int status = 1;
 
     if (argc < 3) {
-        (void)fprintf(stderr, "usage: bench_load CPU PLAN [stamps=on] [path=value ...]\n");
+        (void)fprintf(stderr, "usage: bench_load CPU PLAN [path=value ...]\n");
         return 2;
     }
     for (unsigned s = 0; s < LS_SERIES_COUNT && rc == LS_OK; s++)
         rc = ls_hist_create(&run.series[s]);
     if (rc == LS_OK)
-        rc = open_plan(&run, argv[2], argv + 3 + stamps, (size_t)argc - 3 - stamps, &diag);
+        rc = open_plan(&run, argv[2], argv + 3, (size_t)argc - 3, &diag);
     if (rc == LS_OK)
         rc = build(&run, argv[1], &diag);
-    if (rc == LS_OK) {
-        run.workload.stamps |= stamps;
-        rc = agent_load_create(&run.workload, &env, &run.load, &diag);
-    }
+    if (rc == LS_OK)
+        rc = agent_load_create(agent_build_get(run.build), &env, &run.load, &diag);
     if (rc == LS_OK)
         rc = follow(&run, &diag);
     if (rc == LS_OK)

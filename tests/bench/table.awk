@@ -185,7 +185,7 @@ END {
     for (i = 1; i <= target_count; i++) {
         split(target[i], t, " ")
         if (t[1] == "ratio" || t[1] == "error")
-            ratio_row(t[2], t[3], t[4], t[5], t[1])
+            ratio_row(t[2], t[3], t[4], t[5] == "-" ? "" : t[5], t[1])
     }
     for (k = 1; k <= case_count; k++) {
         c = case_names[k]
@@ -217,7 +217,10 @@ END {
         printf "%s%s", i == 1 ? ": " : ", ", missed[i]
     print ""
     if (kept_count > 0) {
-        print moved_count > 0 ? "\nMoved beyond noise since the kept table:\n" : "\nNothing moved beyond noise since the kept table."
+        if (moved_count > 0)
+            print "\nMoved beyond noise since the kept table:\n"
+        else
+            print "\nNothing moved beyond noise since the kept table."
         for (i = 1; i <= moved_count; i++)
             print moved[i]
     }
@@ -234,6 +237,6 @@ END {
     }
     printf "\"rows\": [\n" > json
     for (i = 1; i <= row_count; i++)
-        printf "%s%s\n", rows[i], i < row_count ? "," : "" > json
+        printf("%s%s\n", rows[i], (i < row_count ? "," : "")) > json
     printf "]\n}\n" > json
 }
