@@ -53,16 +53,34 @@ responder --every 1:status:404
 bench '0 4' -n 100 -c 2 --expect-status 404
 holds out 'r.trials[0].requests.ok === 100'
 
+# Each way to wait for sockets that this host has; auto takes io_uring if it is one of them. Where
+# the kernel stamps what it receives, every answer's service time is divided by it.
+responder
+bench '0 4' -n 200 -c 2
+ios=$(json out 'r.trials[0].clients[0].io')
+[ "$ios" = libev ] || ios="libev $ios"
+holds out '(c => (c.io === "io_uring") === (c.io_reason === ""))(r.trials[0].clients[0])'
+for io in $ios; do
+    responder
+    bench '0 4' -n 200 -c 2 --io "$io" --receive-stamps off
+    holds out "r.trials[0].clients[0].io === '$io' && r.trials[0].clients[0].io_reason === ''"
+    holds out '!r.trials[0].read_delay && !r.trials[0].kernel_time'
+    responder
+    bench '0 4' -n 2000 -c 2 -p 4 --io "$io" --receive-stamps on
+    holds out '(t => t.read_delay.count > 0 && t.read_delay.count === t.kernel_time.count)(r.trials[0])'
+    holds out '(t => t.kernel_time.max_ns <= t.service_time.max_ns)(r.trials[0])'
+done
+
 # misbehaves ACTION KIND: of 200 requests four get that, and nothing else is wrong. One is of the
 # preflight.
 misbehaves() {
     responder --every "50:$1"
     if [ "$2" = ok ]; then
-        bench '0 4' -n 200 -c 2 --warmup 0s --timeout 2s --expect-body 'Hello, World!'
+        bench '0 4' --io "$io" -n 200 -c 2 --warmup 0s --timeout 2s --expect-body 'Hello, World!'
         holds out 'r.trials[0].requests.ok === 200'
         return
     fi
-    bench 4 -n 200 -c 2 --warmup 0s --timeout 2s --expect-body 'Hello, World!'
+    bench 4 --io "$io" -n 200 -c 2 --warmup 0s --timeout 2s --expect-body 'Hello, World!'
     holds out "r.trials[0].requests.ok === 196 && r.trials[0].requests.$2 === 4"
     holds out 'r.trials[0].reasons.some((reason) => reason.code === "wrong_responses")'
     holds out '(t => t.service_time.count === t.requests.ok + t.requests.timeout)(r.trials[0])'
@@ -79,13 +97,16 @@ while read -r line; do
         begun=
         ;;
     *)
-        mkdir "$(printf '%s' "$line" | tr ' :' '--')"
-        (
-            cd "$(printf '%s' "$line" | tr ' :' '--')" || exit 1
-            # shellcheck disable=SC2086 # two words
-            misbehaves $line
-        ) &
-        begun="${begun:-} $!"
+        for io in $ios; do
+            folder=$(printf '%s' "$line-$io" | tr ' :' '--')
+            mkdir "$folder"
+            (
+                cd "$folder" || exit 1
+                # shellcheck disable=SC2086 # two words
+                misbehaves $line
+            ) &
+            begun="${begun:-} $!"
+        done
         ;;
     esac
 done <<'LINES'

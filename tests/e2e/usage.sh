@@ -27,6 +27,8 @@ refused 'unknown option' "$lockstep" bench --no-such-option http://127.0.0.1:1/
 refused 'URL' "$lockstep" bench
 refused '--connections' "$lockstep" bench -c x http://127.0.0.1:1/
 refused 'precise or frugal' "$lockstep" bench --pacing lazy http://127.0.0.1:1/
+refused 'auto, libev or io_uring' "$lockstep" bench --io epoll http://127.0.0.1:1/
+refused 'auto, on or off' "$lockstep" bench --receive-stamps yes http://127.0.0.1:1/
 refused '--think' "$lockstep" bench --think 5ms -R 10/s http://127.0.0.1:1/
 refused 'needs a rate' "$lockstep" bench --poisson http://127.0.0.1:1/
 refused '--lifetime' "$lockstep" bench --lifetime 0 http://127.0.0.1:1/
