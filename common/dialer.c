@@ -44,7 +44,7 @@ struct ls_dialer {
 
 static void note_trouble(struct ls_dialer *d, const char *why)
 {
-    (void)snprintf(d->trouble, sizeof(d->trouble), "%s", why);
+    (void)snprintf(d->trouble, sizeof(d->trouble), "%.255s", why);
 }
 
 /* Between half of it and all of it, so that agents who lost one coordinator do not come back as

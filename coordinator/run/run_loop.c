@@ -1,0 +1,266 @@
+/* The event loop of a run: signals, what agents report, who is there. */
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "coordinator/exit.h"
+#include "coordinator/run/run_internal.h"
+
+#define ENROL_TIMEOUT_NS (15 * LS_NS_PER_S)
+#define BYE_TIMEOUT_NS   (5 * LS_NS_PER_S)
+
+/* ---- events */
+
+void run_on_signal(struct ev_loop *loop, ev_signal *w, int events)
+{
+    struct run *r = w->data;
+
+    (void)loop;
+    (void)events;
+    if (r->interrupted) { /* the second one: leave at once, and take the agents along */
+        r->leaving = true;
+        return;
+    }
+    r->interrupted = true;
+    coord_progress_say(r->progress,
+                       "interrupted: ending the trial, finished ones are kept (again: leave now)");
+    if (r->machine != NULL)
+        coord_machine_abort(r->machine, "interrupted", "the run was interrupted",
+                            ls_clock_mono_ns());
+}
+
+void run_on_timer(struct ev_loop *loop, ev_timer *w, int events)
+{
+    (void)loop;
+    (void)w;
+    (void)events; /* run_pump() looks at what is due */
+}
+
+static struct coord_merge_clock clock_of(const struct coord_agent *agent, int64_t now_ns)
+{
+    return (struct coord_merge_clock){ .offset_ns = ls_offset_ns(&agent->offset),
+                                       .error_ns = ls_offset_error_ns(&agent->offset, now_ns) };
+}
+
+static enum ls_err journal(struct run *r, uint32_t agent, const Ls__Envelope *report)
+{
+    size_t size = ls__envelope__get_packed_size(report);
+    unsigned char *packed = malloc(size + 1);
+    enum ls_err rc;
+
+    if (packed == NULL)
+        return ls_fail(&r->store_error, LS_ENOMEM, "out of memory for a report");
+    (void)ls__envelope__pack(report, packed);
+    rc = coord_store_append(r->files, agent, (struct ls_bytes){ packed, size }, &r->store_error);
+    free(packed);
+    return rc;
+}
+
+/* A report that cannot be kept ends the trial: a full disk never costs the trials before it. */
+void run_storing_failed(struct run *r, int64_t now_ns)
+{
+    if (r->store_failed)
+        return;
+    r->store_failed = true;
+    if (r->machine != NULL)
+        coord_machine_abort(r->machine, "not_stored", r->store_error.text, now_ns);
+}
+
+static enum ls_err on_report(void *ctx, struct coord_agent *agent, const Ls__Envelope *report)
+{
+    struct run *r = ctx;
+    int64_t now_ns = ls_clock_mono_ns();
+    struct coord_merge_clock clock = clock_of(agent, now_ns);
+    struct ls_diag diag;
+    enum ls_err rc;
+
+    if (r->machine == NULL)
+        return LS_OK; /* between trials: the end of one that was given up */
+    if (r->files != NULL && !r->store_failed && journal(r, agent->index, report) != LS_OK)
+        run_storing_failed(r, now_ns);
+    if (report->body_case == LS__ENVELOPE__BODY_SERVER && report->server->failure != NULL &&
+        report->server->trial == r->trial->index) {
+        (void)snprintf(r->trouble_code, sizeof(r->trouble_code), "%s",
+                       report->server->failure->code);
+        (void)snprintf(r->trouble, sizeof(r->trouble), "%s", report->server->failure->text);
+    }
+    rc = coord_merge_report(r->merge, agent->index, &clock, report, &diag);
+    if (rc == LS_EIO) {
+        r->store_error = diag;
+        run_storing_failed(r, now_ns);
+    } else if (rc != LS_OK) {
+        ls_log(LS_LOG_WARN, "run.report_refused", "agent=%s %s", agent->name, diag.text);
+    }
+    coord_machine_report(r->machine, agent->index, report, now_ns);
+    return LS_OK; /* what could not be stored has been said; again would be no better */
+}
+
+static void on_clock(void *ctx, struct coord_agent *agent)
+{
+    struct run *r = ctx;
+
+    if (r->machine != NULL)
+        coord_machine_clock(r->machine, agent->index, ls_clock_mono_ns());
+}
+
+static void on_lost(void *ctx, struct coord_agent *agent)
+{
+    struct run *r = ctx;
+    struct ls_diag diag;
+
+    coord_progress_say(r->progress, "%s", agent->why_lost);
+    if (r->machine == NULL)
+        return;
+    if (coord_merge_lost(r->merge, agent->index, &diag) != LS_OK)
+        ls_log(LS_LOG_WARN, "run.merge", "%s", diag.text);
+    coord_machine_lost(r->machine, agent->index, agent->why_lost, ls_clock_mono_ns());
+}
+
+static void on_changed(void *ctx, struct coord_agent *agent)
+{
+    (void)ctx;
+    (void)agent; /* run_pump() looks again after every event */
+}
+
+/* ---- the loop */
+
+static void show(struct run *r, int64_t now_ns)
+{
+    struct coord_merge_progress latest;
+    const struct coord_merge_progress *known = NULL;
+    const char *phase;
+    int64_t end_ns = 0;
+    const Ls__Workload *w;
+
+    if (r->machine == NULL)
+        return;
+    w = r->trial->workload;
+    phase = coord_stage_name(coord_machine_stage(r->machine));
+    if (coord_machine_stage(r->machine) == COORD_STAGE_LOAD) {
+        enum ls_phase part = coord_machine_load_phase(r->machine, now_ns);
+
+        phase = ls_phase_name(part);
+        if (part == LS_PHASE_WARMUP)
+            end_ns = coord_machine_start_ns(r->machine) + w->warmup->ns;
+        if (part == LS_PHASE_MEASURE)
+            end_ns = coord_machine_start_ns(r->machine) + w->warmup->ns + w->measure->ns;
+        known = coord_merge_latest(r->merge, &latest) ? &latest : NULL;
+    }
+    coord_progress_update(r->progress, now_ns, phase, end_ns, known);
+}
+
+/* Waits for the next event, at most until due_ns, and does what is due. */
+void run_pump(struct run *r, int64_t due_ns)
+{
+    int64_t now_ns = ls_clock_mono_ns();
+    int64_t next_ns = now_ns + LS_NS_PER_S;
+    int64_t machine_ns;
+
+    coord_fleet_sweep(r->fleet, now_ns);
+    if (r->machine != NULL) {
+        machine_ns = coord_machine_tick(r->machine, now_ns);
+        next_ns = machine_ns < next_ns ? machine_ns : next_ns;
+        if (coord_machine_stage(r->machine) == COORD_STAGE_DONE)
+            return;
+    }
+    show(r, now_ns);
+    if (due_ns < next_ns)
+        next_ns = due_ns;
+    if (coord_progress_next_ns(r->progress) < next_ns)
+        next_ns = coord_progress_next_ns(r->progress);
+    ev_timer_stop(r->loop, &r->timer);
+    ev_now_update(r->loop);
+    ev_timer_set(&r->timer, next_ns > now_ns ? (double)(next_ns - now_ns) / 1e9 : 0., 0.);
+    ev_timer_start(r->loop, &r->timer);
+    ev_run(r->loop, EVRUN_ONCE);
+}
+
+/* ---- the fleet */
+
+/* Starts whoever is not here and waits; a fleet that is complete already costs nothing. */
+enum ls_err run_gather(struct run *r, struct ls_diag *diag)
+{
+    int64_t limit_ns = ls_clock_mono_ns() + ENROL_TIMEOUT_NS;
+    enum ls_err rc = coord_fleet_start(r->fleet, diag);
+
+    while (rc == LS_OK && !coord_fleet_complete(r->fleet)) {
+        if (r->interrupted)
+            return ls_fail(diag, LS_ESTATE, "interrupted");
+        for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++) {
+            const struct coord_agent *a = coord_fleet_agent(r->fleet, i);
+
+            if (a->lost && a->local.pid == 0)
+                return ls_fail(diag, LS_EIO, "%s", a->why_lost);
+            if (!a->up && ls_clock_mono_ns() >= limit_ns)
+                return ls_fail(diag, LS_ETIMEOUT, "agent %s did not enrol within %d s", a->name,
+                               (int)(ENROL_TIMEOUT_NS / LS_NS_PER_S));
+        }
+        run_pump(r, limit_ns);
+    }
+    return rc;
+}
+
+void run_say_bye(struct run *r)
+{
+    int64_t limit_ns = ls_clock_mono_ns() + BYE_TIMEOUT_NS;
+
+    if (r->fleet == NULL || r->leaving)
+        return;
+    coord_fleet_bye(r->fleet, "the run is over");
+    while (!coord_fleet_gone(r->fleet) && ls_clock_mono_ns() < limit_ns && !r->leaving)
+        run_pump(r, limit_ns);
+}
+
+/* The coordinator keeps off the CPUs of the server under test, where there are others. */
+static void keep_off(const struct run *r)
+{
+    struct ls_cpuset rest = r->allowed;
+    struct ls_diag diag;
+
+    if (r->cpus.servers == 0)
+        return;
+    for (size_t i = 0; i < LS_ARRAY_LEN(rest.bits); i++)
+        rest.bits[i] &= ~r->cpus.agents[0].bits[i];
+    if (ls_cpuset_count(&rest) > 0 && ls_cpuset_set_affinity(0, &rest, &diag) != LS_OK)
+        ls_log(LS_LOG_WARN, "run.not_pinned", "%s", diag.text);
+}
+
+enum ls_err run_divide_cpus(struct run *r, struct ls_diag *diag)
+{
+    const Ls__Fleet *wish = r->options->plan->fleet;
+    uint32_t servers = 0;
+    enum ls_err rc = ls_cpuset_get_affinity(0, &r->allowed, diag);
+
+    for (size_t i = 0; i < r->options->plan->n_targets; i++) {
+        if (!r->options->plan->targets[i]->external)
+            servers = wish->servers;
+    }
+    return rc == LS_OK
+               ? coord_cpus_assign(wish->cpus, &r->allowed, servers, wish->clients, &r->cpus, diag)
+               : rc;
+}
+
+enum ls_err run_make_fleet(struct run *r, struct ls_diag *diag)
+{
+    const struct coord_fleet_env env = {
+        .report = on_report, .clock = on_clock, .lost = on_lost, .changed = on_changed, .ctx = r
+    };
+    enum ls_err rc = coord_fleet_create(r->loop, r->run_id, r->cpus.servers, r->cpus.clients, &env,
+                                        &r->fleet, diag);
+
+    if (rc != LS_OK)
+        return rc;
+    for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++) {
+        struct coord_agent *a = coord_fleet_agent(r->fleet, i);
+
+        a->cpus = r->cpus.agents[i];
+        a->cpus_shared = coord_cpus_is_shared(&r->cpus, i);
+    }
+    keep_off(r);
+    return run_gather(r, diag);
+}

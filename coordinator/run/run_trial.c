@@ -1,0 +1,372 @@
+/* One trial of a run: from the first command to its place in the result and on the disk. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "coordinator/plan/load_law.h"
+#include "coordinator/run/fill.h"
+#include "coordinator/run/run_internal.h"
+#include "coordinator/run/verdict.h"
+
+static void do_command(void *ctx, uint32_t agent, Ls__Envelope *command)
+{
+    struct run *r = ctx;
+    struct ls_diag diag;
+
+    if (coord_fleet_command(r->fleet, agent, command, &diag) != LS_OK)
+        ls_log(LS_LOG_WARN, "run.command", "%s", diag.text); /* its loss is told separately */
+}
+
+static void do_probe(void *ctx, uint32_t agent)
+{
+    struct run *r = ctx;
+
+    coord_fleet_probe_clock(r->fleet, agent);
+}
+
+static bool do_clock(void *ctx, uint32_t agent, int64_t *out_offset_ns, int64_t *out_slowest_ns)
+{
+    struct run *r = ctx;
+    const struct coord_agent *a = coord_fleet_agent(r->fleet, agent);
+
+    if (!ls_offset_known(&a->offset))
+        return false;
+    *out_offset_ns = ls_offset_ns(&a->offset);
+    *out_slowest_ns = ls_offset_slowest_ns(&a->offset);
+    return true;
+}
+
+static void do_armed(void *ctx, int64_t start_ns)
+{
+    struct run *r = ctx;
+    struct ls_diag diag;
+    int64_t start_wall_ns = ls_clock_wall_ns() + (start_ns - ls_clock_mono_ns());
+    enum ls_err rc = coord_merge_arm(r->merge, start_ns, start_wall_ns, &diag);
+
+    if (rc == LS_EIO) {
+        r->store_error = diag;
+        run_storing_failed(r, ls_clock_mono_ns());
+    } else if (rc != LS_OK) {
+        ls_log(LS_LOG_WARN, "run.arm", "%s", diag.text);
+    }
+}
+
+/* What an agent needs to know, as the machine's spec wants it: one entry per agent. */
+struct places {
+    const char **names;
+    const char **cpus;
+    char (*cpu_texts)[128];
+    uint32_t *workers;
+    struct coord_merge_agent *agents;
+};
+
+static void places_fini(struct places *p)
+{
+    free(p->names);
+    free(p->cpus);
+    free(p->cpu_texts);
+    free(p->workers);
+    free(p->agents);
+}
+
+/* No worker without a connection: the first workers have the larger shares. */
+static uint32_t workers_of(const struct run *r, const struct coord_agent *a, uint32_t connections)
+{
+    uint32_t servers = r->cpus.servers;
+    uint32_t clients = coord_fleet_size(r->fleet) - servers;
+    uint32_t n = r->options->workers_per_client;
+
+    if (a->index < servers)
+        return 0;
+    if (n == 0)
+        n = ls_cpuset_count(&a->cpus);
+    if (n > connections / clients)
+        n = connections / clients;
+    return n > 0 ? n : 1;
+}
+
+static enum ls_err places_init(const struct run *r, const Ls__Workload *workload,
+                               struct places *out)
+{
+    uint32_t n = coord_fleet_size(r->fleet);
+    struct places p = { .names = calloc(n, sizeof(*p.names)),
+                        .cpus = calloc(n, sizeof(*p.cpus)),
+                        .cpu_texts = calloc(n, sizeof(*p.cpu_texts)),
+                        .workers = calloc(n, sizeof(*p.workers)),
+                        .agents = calloc(n, sizeof(*p.agents)) };
+
+    if (p.names == NULL || p.cpus == NULL || p.cpu_texts == NULL || p.workers == NULL ||
+        p.agents == NULL) {
+        places_fini(&p);
+        return LS_ENOMEM;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        struct coord_agent *a = coord_fleet_agent(r->fleet, i);
+
+        p.names[i] = a->name;
+        p.cpus[i] = ls_cpuset_format(&a->cpus, p.cpu_texts[i], sizeof(p.cpu_texts[i]));
+        p.workers[i] = workers_of(r, a, workload->connections);
+        p.agents[i] = (struct coord_merge_agent){ .name = a->name, .role = a->role };
+    }
+    *out = p;
+    return LS_OK;
+}
+
+static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_diag *diag)
+{
+    static const struct coord_machine_env actions = {
+        .command = do_command, .probe_clock = do_probe, .clock = do_clock, .armed = do_armed
+    };
+    struct coord_machine_env env = actions;
+    const Ls__Workload *w = r->trial->workload;
+    Ls__FileRef **files = NULL;
+    size_t file_count = 0;
+    Ls__FileRef **plan_files = NULL;
+    size_t plan_file_count = 0;
+    enum ls_err rc = LS_OK;
+
+    env.ctx = r;
+    if (r->store != NULL)
+        rc = coord_store_trial_begin(r->store, r->trial->index, r->trial->target->name, w->name,
+                                     r->trial->repetition, &r->files, diag);
+    if (rc == LS_OK)
+        rc = coord_merge_create(
+            &(struct coord_merge_options){ .agents = p->agents,
+                                           .agent_count = coord_fleet_size(r->fleet),
+                                           .warmup_ns = w->warmup->ns,
+                                           .measure_ns = w->measure->ns,
+                                           .drain_ns = w->timeout->ns,
+                                           .interval_ns = w->interval->ns,
+                                           .fixed_count = coord_load_is_fixed_count(w),
+                                           .offered_per_s = coord_load_offered_per_s(w),
+                                           .files = r->files },
+            &r->merge, diag);
+    if (rc != LS_OK)
+        return rc;
+    if (r->ship != NULL) {
+        coord_ship_files(r->ship, r->trial->target, &files, &file_count);
+        coord_ship_plan_files(r->ship, &plan_files, &plan_file_count);
+    }
+    return coord_machine_create(
+        &(struct coord_machine_spec){ .trial = r->trial->index,
+                                      .target = r->trial->target,
+                                      .workload = w,
+                                      .seed = r->options->trials->seed,
+                                      .servers = r->cpus.servers,
+                                      .clients = coord_fleet_size(r->fleet) - r->cpus.servers,
+                                      .names = p->names,
+                                      .cpus = p->cpus,
+                                      .workers = p->workers,
+                                      .files = files,
+                                      .file_count = file_count,
+                                      .plan_files = plan_files,
+                                      .plan_file_count = plan_file_count,
+                                      .go_on_without_lost =
+                                          r->options->plan->fleet->on_agent_loss ==
+                                          LS__AGENT_LOSS__AGENT_LOSS_CONTINUE },
+        &env, &r->machine, diag);
+}
+
+static bool has_died(const Ls__Server *server)
+{
+    return server != NULL && server->exit[0] != '\0' && !server->stopped_by_us;
+}
+
+/* What the machine and the agents have said of the trial, beside what was measured. */
+static void give_reasons(struct run *r, Ls__Trial *trial)
+{
+    const struct coord_machine_failure *failure = coord_machine_failure(r->machine);
+
+    if (failure != NULL)
+        coord_verdict_add(trial, failure->code, LS__VERDICT__VERDICT_INVALID, "%s%s%s",
+                          failure->text, failure->log_tail[0] != '\0' ? "; its last words: " : "",
+                          failure->log_tail);
+    for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++) {
+        if (coord_machine_is_lost(r->machine, i) &&
+            (failure == NULL || !failure->agent_lost || failure->agent != i))
+            coord_verdict_add(trial, "agent_lost", LS__VERDICT__VERDICT_INVALID, "%s",
+                              coord_fleet_agent(r->fleet, i)->why_lost);
+    }
+    if (r->trouble_code[0] != '\0')
+        coord_verdict_add(trial, r->trouble_code, LS__VERDICT__VERDICT_SUSPECT, "%s", r->trouble);
+}
+
+/* Of the first host where it changed during the trial. */
+static void find_governors(const Ls__Trial *trial, struct coord_verdict_input *in)
+{
+    if (trial->server != NULL) {
+        in->governor_before = trial->server->governor_before;
+        in->governor_after = trial->server->governor_after;
+        if (strcmp(in->governor_before, in->governor_after) != 0)
+            return;
+    }
+    for (size_t i = 0; i < trial->n_clients; i++) {
+        in->governor_before = trial->clients[i]->governor_before;
+        in->governor_after = trial->clients[i]->governor_after;
+        if (strcmp(in->governor_before, in->governor_after) != 0)
+            return;
+    }
+}
+
+static const Ls__Facts *facts_of(const struct run *r, const char *agent)
+{
+    for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++) {
+        const struct coord_agent *a = coord_fleet_agent(r->fleet, i);
+
+        if (strcmp(a->name, agent) == 0)
+            return a->facts;
+    }
+    return NULL;
+}
+
+/* How near the clients came to what they can do, where that is known. */
+static void find_headroom(const struct run *r, Ls__Trial *trial)
+{
+    const Ls__Facts **facts;
+
+    if (r->calibration == NULL || trial->n_clients == 0)
+        return;
+    facts = calloc(trial->n_clients, sizeof(*facts));
+    for (size_t i = 0; facts != NULL && i < trial->n_clients; i++)
+        facts[i] = facts_of(r, trial->clients[i]->agent);
+    if (facts == NULL || coord_ceiling_apply(r->calibration, trial, facts) != LS_OK)
+        ls_log(LS_LOG_WARN, "run.headroom", "out of memory");
+    free(facts);
+}
+
+/* A calibration that cannot be read is no reason not to run. */
+void run_load_calibration(struct run *r)
+{
+    char path[PATH_MAX];
+    struct ls_diag diag;
+
+    if (r->options->calibrating || coord_ceiling_path(path, sizeof(path), &diag) != LS_OK)
+        return;
+    if (coord_ceiling_load(path, &r->calibration, &diag) != LS_OK)
+        coord_progress_say(r->progress, "no calibration: %s", diag.text);
+}
+
+static void judge(struct run *r, Ls__Trial *trial, const struct coord_books *books)
+{
+    const struct coord_machine_failure *failure = coord_machine_failure(r->machine);
+    const Ls__Fleet *fleet = r->options->plan->fleet;
+    const Ls__Workload *w = r->trial->workload;
+    struct coord_verdict_input in;
+
+    give_reasons(r, trial);
+    if (failure != NULL && (failure->before_load || failure->agent_lost || r->interrupted)) {
+        /* Nothing was measured that could be judged; but why did a preflight fail? */
+        if (failure->agent != 0 && has_died(trial->server))
+            coord_verdict_add(trial, "target_died", LS__VERDICT__VERDICT_INVALID,
+                              "the target ended by itself (%.60s): see target.log",
+                              trial->server->exit);
+        return;
+    }
+    in = (struct coord_verdict_input){ .books = books,
+                                       .max_start_skew_ns = fleet->max_start_skew->ns,
+                                       .connections = w->connections,
+                                       .fixed_count = coord_load_is_fixed_count(w),
+                                       .has_gaps = coord_load_has_gaps(w),
+                                       .is_random = w->load->law_case == LS__LOAD__LAW_POISSON,
+                                       .changes = !coord_load_is_steady(w),
+                                       .shared_cores = r->cpus.shared,
+                                       .shared_why = r->cpus.why,
+                                       .server_cpus = r->cpus.servers > 0
+                                                          ? ls_cpuset_count(&r->cpus.agents[0])
+                                                          : 0 };
+    find_governors(trial, &in);
+    find_headroom(r, trial);
+    coord_verdict_judge(trial, &in);
+}
+
+/* From what was measured to a Trial in the result and on the disk. */
+static enum ls_err close_trial(struct run *r, struct ls_diag *diag)
+{
+    const struct coord_machine_failure *failure = coord_machine_failure(r->machine);
+    struct coord_books books = { "", "", "" };
+    Ls__Trial *trial = coord_fill_trial(r->trial, r->started_wall_ns);
+    const char *status =
+        failure == NULL || (!failure->before_load && !failure->agent_lost) ? "done" : "failed";
+    enum ls_err rc = LS_ENOMEM;
+
+    if (trial == NULL)
+        return ls_fail(diag, rc, "out of memory for the trial's result");
+    if (coord_merge_finish(r->merge, trial, &books, diag) == LS_EIO) {
+        r->store_error = *diag;
+        r->store_failed = true;
+    }
+    if (r->interrupted)
+        status = "interrupted";
+    if (r->store_failed)
+        status = "failed";
+    rc = coord_fill_text(&trial->status, status);
+    judge(r, trial, &books);
+    if (rc == LS_OK && r->files != NULL)
+        rc = coord_fill_text(&trial->folder, coord_store_trial_folder(r->files));
+    r->incomplete |= strcmp(status, "failed") == 0;
+    r->invalid |= trial->verdict == LS__VERDICT__VERDICT_INVALID;
+    if (r->store_failed) {
+        coord_store_trial_discard(r->files);
+        *diag = r->store_error;
+        rc = LS_EIO;
+    } else if (rc == LS_OK && r->files != NULL && !r->interrupted) {
+        rc = coord_store_trial_finish(r->files, trial, diag);
+    } else {
+        coord_store_trial_discard(r->files); /* an interrupted trial is not kept */
+    }
+    r->files = NULL;
+    for (size_t i = 0; i < trial->n_reasons && !r->interrupted; i++)
+        coord_progress_note(r->progress, "%s: %s (%s)",
+                            coord_verdict_name(trial->reasons[i]->verdict), trial->reasons[i]->text,
+                            trial->reasons[i]->code);
+    if (r->interrupted || rc != LS_OK) {
+        ls__trial__free_unpacked(trial, NULL);
+        return rc;
+    }
+    return coord_fill_add_trial(r->result, trial, diag);
+}
+
+/* The next trial needs agents that listen. */
+static void give_up_stuck(struct run *r)
+{
+    for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++) {
+        if (coord_machine_is_stuck(r->machine, i))
+            coord_fleet_give_up(r->fleet, i, "did not end its part of the trial in time");
+    }
+}
+
+enum ls_err run_one_trial(struct run *r, const struct coord_trial *trial, struct ls_diag *diag)
+{
+    struct places places = { 0 };
+    enum ls_err rc;
+
+    r->trial = trial;
+    r->store_failed = false;
+    r->trouble_code[0] = '\0';
+    r->started_wall_ns = ls_clock_wall_ns();
+    coord_progress_trial(r->progress, trial->index, (uint32_t)r->options->trials->count,
+                         trial->target->name, trial->workload->name, trial->repetition);
+    rc = places_init(r, trial->workload, &places);
+    if (rc == LS_OK)
+        rc = open_trial(r, &places, diag);
+    else
+        (void)ls_fail(diag, rc, "out of memory for the trial");
+    if (rc == LS_OK) {
+        coord_machine_start(r->machine, ls_clock_mono_ns());
+        while (coord_machine_stage(r->machine) != COORD_STAGE_DONE && !r->leaving)
+            run_pump(r, INT64_MAX);
+        rc = close_trial(r, diag);
+        give_up_stuck(r);
+    }
+    coord_store_trial_discard(r->files);
+    r->files = NULL;
+    coord_machine_destroy(r->machine);
+    r->machine = NULL;
+    coord_merge_destroy(r->merge);
+    r->merge = NULL;
+    places_fini(&places);
+    return rc;
+}
