@@ -2,6 +2,11 @@
 
 #include <stdlib.h>
 
+#include "common/clock.h"
+
+/* Longer than any checked plan has; what is below can be added up without a thought. */
+#define TIME_MAX_NS (2 * 86400 * LS_NS_PER_S)
+
 /* The rates of a law in the making. */
 struct rates {
     struct ls_rate_piece *pieces; /* owned until handed over */
@@ -14,10 +19,15 @@ static enum ls_err incomplete(struct ls_diag *diag)
     return ls_fail(diag, LS_EPROTO, "PREPARE came with an arrival law that is not complete");
 }
 
+static bool is_sane(int64_t ns)
+{
+    return ns >= 0 && ns <= TIME_MAX_NS;
+}
+
 static enum ls_err rates_init(struct rates *rates, const Ls__Workload *in, size_t count_max,
                               struct ls_diag *diag)
 {
-    if (in->warmup == NULL || in->measure == NULL)
+    if (in->warmup == NULL || in->measure == NULL || !is_sane(in->warmup->ns))
         return incomplete(diag);
     *rates = (struct rates){ .measure_at_ns = in->warmup->ns };
     rates->pieces = calloc(count_max + 1, sizeof(*rates->pieces)); /* one for the warm-up */
@@ -42,14 +52,13 @@ static enum ls_err add_ramp(struct rates *rates, const Ls__Workload *in, struct 
     const Ls__Ramp *ramp = in->load->ramp;
     enum ls_err rc;
 
-    if (ramp->from == NULL || ramp->to == NULL)
+    if (ramp->from == NULL || ramp->to == NULL || ramp->over == NULL || !is_sane(ramp->over->ns))
         return incomplete(diag);
     rc = rates_init(rates, in, 2, diag);
     if (rc != LS_OK)
         return rc;
     rates_add(rates, 0, ramp->from->per_s, ramp->to->per_s);
-    rates_add(rates, ramp->over != NULL ? ramp->over->ns : in->measure->ns, ramp->to->per_s,
-              ramp->to->per_s);
+    rates_add(rates, ramp->over->ns, ramp->to->per_s, ramp->to->per_s);
     return LS_OK;
 }
 
@@ -59,7 +68,7 @@ static enum ls_err add_steps(struct rates *rates, const Ls__Workload *in, struct
     enum ls_err rc;
 
     if (steps->n_rates == 0 || steps->each == NULL || steps->each->ns <= 0 ||
-        steps->each->ns > INT64_MAX / (int64_t)steps->n_rates / 2)
+        steps->each->ns > TIME_MAX_NS / (int64_t)steps->n_rates)
         return incomplete(diag);
     rc = rates_init(rates, in, steps->n_rates, diag);
     for (size_t i = 0; rc == LS_OK && i < steps->n_rates; i++)
@@ -76,7 +85,7 @@ static enum ls_err add_trace(struct rates *rates, const Ls__Workload *in, struct
     for (size_t i = 0; rc == LS_OK && i < trace->n_points; i++) {
         const Ls__TracePoint *point = trace->points[i];
 
-        if (point->at == NULL || point->rate == NULL)
+        if (point->at == NULL || point->rate == NULL || !is_sane(point->at->ns))
             return incomplete(diag);
         rates_add(rates, point->at->ns, point->rate->per_s * trace->scale,
                   point->rate->per_s * trace->scale);
@@ -151,9 +160,12 @@ enum ls_err agent_build_law(const Ls__Workload *in, struct load_workload *out,
 {
     const Ls__Lifetime *lifetime = in->lifetime;
 
+    if ((in->think != NULL && (in->think->mean == NULL || !is_sane(in->think->mean->ns))) ||
+        (lifetime != NULL && lifetime->time != NULL && !is_sane(lifetime->time->ns)))
+        return ls_fail(diag, LS_EPROTO, "PREPARE came with a think time or lifetime out of range");
     *out_pieces = NULL;
     out->frugal = in->pacing == LS__PACING__PACING_FRUGAL;
-    if (in->think != NULL && in->think->mean != NULL) {
+    if (in->think != NULL) {
         out->think_ns = in->think->mean->ns;
         out->think_exponential =
             in->think->distribution == LS__DISTRIBUTION__DISTRIBUTION_EXPONENTIAL;
