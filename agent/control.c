@@ -312,6 +312,7 @@ int agent_control_run(const struct agent_control_options *options)
     struct ls_diag diag = { 0 };
     char own_dir[256] = "";
     const char *work_dir = options->work_dir;
+    const pid_t parent = getppid();
 
     if (work_dir == NULL) {
         if (ls_fs_private_dir("lockstep-agent", own_dir, sizeof(own_dir), &diag) != LS_OK) {
@@ -328,7 +329,8 @@ int agent_control_run(const struct agent_control_options *options)
         c.status = AGENT_EXIT_FAULT;
     }
     tear_down(&c);
-    if (options->once && c.lease_over && options->work_dir != NULL)
+    /* One that was only stopped for a while goes on, and needs its folder for other agents. */
+    if (options->once && c.lease_over && options->work_dir != NULL && getppid() != parent)
         tidy_after(options->url, options->work_dir);
     if (own_dir[0] != '\0' && ls_fs_remove_tree(own_dir, &diag) != LS_OK)
         ls_log(LS_LOG_WARN, "agent.folder_left", "%s", diag.text);

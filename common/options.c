@@ -63,6 +63,9 @@ static enum ls_err in_range(const struct ls_option *row, double value, const cha
     if (row->kind == LS_OPTION_DURATION) {
         (void)ls_format_duration((int64_t)row->min, low, sizeof(low));
         (void)ls_format_duration((int64_t)row->max, high, sizeof(high));
+    } else if (row->kind == LS_OPTION_RATE) {
+        (void)ls_format_rate(row->min, low, sizeof(low));
+        (void)ls_format_rate(row->max, high, sizeof(high));
     } else {
         (void)ls_format_count((uint64_t)row->min, low, sizeof(low));
         (void)ls_format_count((uint64_t)row->max, high, sizeof(high));
@@ -79,6 +82,18 @@ static enum ls_err parse_rate(const char *text, double *out_per_s, struct ls_dia
         return ls_parse_rate(text, out_per_s, diag);
     *out_per_s = (double)count;
     return LS_OK;
+}
+
+/* "30" is thirty seconds, as with other tools; plans want the unit. */
+static enum ls_err parse_duration(const char *text, int64_t *out_ns, struct ls_diag *diag)
+{
+    char with_unit[32];
+    size_t len = strlen(text);
+
+    if (len == 0 || strspn(text, "0123456789") != len || len + 2 > sizeof(with_unit))
+        return ls_parse_duration(text, out_ns, diag);
+    (void)snprintf(with_unit, sizeof(with_unit), "%ss", text);
+    return ls_parse_duration(with_unit, out_ns, diag);
 }
 
 static enum ls_err set(const struct ls_option *row, void *out, const char *text,
@@ -102,7 +117,7 @@ static enum ls_err set(const struct ls_option *row, void *out, const char *text,
         value = (double)*(uint64_t *)(void *)at;
         break;
     case LS_OPTION_DURATION:
-        rc = ls_parse_duration(text, (int64_t *)(void *)at, diag);
+        rc = parse_duration(text, (int64_t *)(void *)at, diag);
         value = (double)*(int64_t *)(void *)at;
         break;
     case LS_OPTION_RATE:

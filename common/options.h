@@ -14,7 +14,7 @@ enum ls_option_kind {
     LS_OPTION_TEXT,     /* const char *, borrowed from argv */
     LS_OPTION_LIST,     /* struct ls_option_list; may be given several times */
     LS_OPTION_COUNT,    /* uint64_t: 1000, 50k */
-    LS_OPTION_DURATION, /* int64_t nanoseconds: 250ms, 10s */
+    LS_OPTION_DURATION, /* int64_t nanoseconds: 250ms, 10s; 10 is 10s */
     LS_OPTION_RATE,     /* double per second: 20k/s, 20k */
     LS_OPTION_KIND_COUNT
 };

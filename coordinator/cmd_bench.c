@@ -126,15 +126,20 @@ struct draft {
     Ls__ReceiveStamps receive_stamps;
     char name[64];
     char *header_texts[HEADERS_MAX]; /* owned: "name\0value" */
+    char *body_path;                 /* owned, like the next */
+    char *expect_path;
 };
 
-/* TEXT, or the name of @FILE, which takes the way of a plan's files and may hold anything. */
-static void text_or_file(const char *word, char **out_text, char **out_file)
+/* TEXT, or the name of @FILE, which takes the way of a plan's files and may hold anything. Its path
+ * is whole, so that the plan means the same in the result folder. out_path is the caller's. */
+static void text_or_file(const char *word, char **out_text, char **out_file, char **out_path)
 {
-    if (word != NULL && word[0] == '@')
-        *out_file = ls_pb_text(word + 1);
-    else if (word != NULL)
+    if (word != NULL && word[0] == '@') {
+        *out_path = realpath(word + 1, NULL);
+        *out_file = *out_path != NULL ? *out_path : ls_pb_text(word + 1); /* refused by its name */
+    } else if (word != NULL) {
         *out_text = ls_pb_text(word);
+    }
 }
 
 /* "Name: value" cut at the colon, in place of a copy. */
@@ -247,10 +252,10 @@ static enum ls_err compose_request(struct draft *d, Ls__Request__HeadersEntry *e
     request->path = d->url.path;
     request->headers = pointers;
     request->n_headers = n;
-    text_or_file(d->args.body, &request->body, &request->body_file);
+    text_or_file(d->args.body, &request->body, &request->body_file, &d->body_path);
     expect->has_status = d->args.expect_status > 0;
     expect->status = (uint32_t)d->args.expect_status;
-    text_or_file(d->args.expect_body, &expect->body, &expect->body_file);
+    text_or_file(d->args.expect_body, &expect->body, &expect->body_file, &d->expect_path);
     expect->has_decode = d->args.gzip;
     expect->decode = LS__DECODE__DECODE_GZIP;
     request->expect = expect;
@@ -409,6 +414,8 @@ static void draft_fini(struct draft *d)
     ls_options_fini(rows, LS_ARRAY_LEN(rows), &d->args);
     for (size_t i = 0; i < HEADERS_MAX; i++)
         free(d->header_texts[i]);
+    free(d->body_path);
+    free(d->expect_path);
 }
 
 static int bench(struct draft *d, const char *word, struct ls_diag *diag)

@@ -159,7 +159,8 @@ static int run(const struct coord_execute_options *options, const struct prepare
         *options->out_result = result; /* now the caller's */
         return status;
     }
-    status = coord_cli_print(result, options->json, dir[0] != '\0' ? dir : NULL, status);
+    if (status != COORD_EXIT_USAGE || options->json) /* nothing was run: there is no report */
+        status = coord_cli_print(result, options->json, dir[0] != '\0' ? dir : NULL, status);
     ls__result__free_unpacked(result, NULL);
     return status;
 }
