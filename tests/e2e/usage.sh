@@ -16,23 +16,76 @@ refused() {
 }
 
 refused 'usage: lockstep' "$lockstep"
-refused "did you mean 'run'" "$lockstep" runn
-refused 'unknown command' "$lockstep" dance
-refused 'unknown option' "$lockstep" run --no-such-option
-refused 'nowhere.yaml' "$lockstep" run nowhere.yaml
-refused 'nowhere.yaml' "$lockstep" check nowhere.yaml
-refused 'broken.yaml:' "$lockstep" run broken.yaml
-refused 'broken.yaml:' "$lockstep" check broken.yaml
-refused 'unknown option' "$lockstep" bench --no-such-option http://127.0.0.1:1/
-refused 'URL' "$lockstep" bench
-refused '--connections' "$lockstep" bench -c x http://127.0.0.1:1/
-refused 'precise or frugal' "$lockstep" bench --pacing lazy http://127.0.0.1:1/
-refused 'auto, libev or io_uring' "$lockstep" bench --io epoll http://127.0.0.1:1/
-refused 'auto, on or off' "$lockstep" bench --receive-stamps yes http://127.0.0.1:1/
-refused '--think' "$lockstep" bench --think 5ms -R 10/s http://127.0.0.1:1/
-refused 'needs a rate' "$lockstep" bench --poisson http://127.0.0.1:1/
-refused '--lifetime' "$lockstep" bench --lifetime 0 http://127.0.0.1:1/
-refused 'nowhere' "$lockstep" report nowhere
+
+# What lockstep is called with, and what it answers.
+cat >plan.yaml <<PLAN
+name: usage
+fleet: {clients: 1}
+targets: [{name: somewhere, external: true, port: 9}]
+workloads: [{name: hello, http: {requests: [{path: /}]}, measure: 1s}]
+PLAN
+url=http://127.0.0.1:1/
+while IFS='|' read -r words text; do
+    # shellcheck disable=SC2086 # words
+    refused "$text" "$lockstep" $words
+done <<LINES
+runn|did you mean 'run'
+dance|unknown command
+--jsn|unknown command
+run|PLAN is missing
+run --no-such-option|unknown option
+run --jsno plan.yaml|did you mean --json
+run plan.yaml --out|--out needs a value: DIR
+run plan.yaml --out=|--out: a folder's name is missing
+run plan.yaml second.yaml|unexpected argument 'second.yaml'
+run plan.yaml --seed x|--seed x: not a number
+run plan.yaml --only nothing|no trial matches 'nothing'; there are: somewhere/hello
+run plan.yaml --set nonsense|write path=value
+run plan.yaml --set workloads[9].measure=1s|there is no [9]
+run plan.yaml --set workloads[0].mesure=1s|did you mean 'measure'
+run plan.yaml --set workloads[0].measure=soon|soon
+run nowhere.yaml|nowhere.yaml
+run broken.yaml|broken.yaml:
+run .|.
+check|PLAN is missing
+check nowhere.yaml|nowhere.yaml
+check broken.yaml|broken.yaml:
+check plan.yaml --quiet|unknown option
+bench|URL is missing
+bench --conections 5 $url|did you mean --connections
+bench $url -c|-c needs a value: N
+bench $url -c 0|--connections 0: must be from 1
+bench $url -c x|--connections
+bench $url -t 0|--threads 0: must be from 1
+bench $url -d 0|--duration 0: must be from 100ms
+bench $url -d soon|--duration
+bench $url -n -5|--requests
+bench $url -R 0|--rate 0: must be from
+bench $url -n 5 -R 5|exclude each other
+bench $url -p 0|--pipeline 0: must be from 1
+bench $url -H word|a header is written 'Name: value'
+bench $url -b @nowhere|nowhere
+bench $url --expect-status 99|--expect-status 99: must be from 200
+bench $url --expect-body @nowhere|nowhere
+bench $url --timeout 0|--timeout 0: must be from 1ms
+bench $url --cpus x|"x" is not a CPU list
+bench $url --cpus 9999|9999
+bench $url --pacing lazy|precise or frugal
+bench $url --io epoll|auto, libev or io_uring
+bench $url --receive-stamps yes|auto, on or off
+bench $url --think 5ms -R 10/s|--think
+bench $url --poisson|needs a rate
+bench $url --lifetime 0|--lifetime
+bench $url more|unexpected argument 'more'
+bench ftp://127.0.0.1/|is not an http
+bench http://|no host
+bench http://127.0.0.1:99999/|port 99999
+bench http://no-such-host.invalid/|no-such-host.invalid
+report|DIR is missing
+report nowhere|nowhere
+report . --format xml|text, json, csv or markdown
+report .|not a lockstep result
+LINES
 refused '--dial' "$agent"
 refused '--role' "$agent" --dial ipc:///nowhere --name a --role cook
 refused '--latency' "$agent" respond --latency often
