@@ -34,7 +34,7 @@ for word in "$@"; do
     esac
 done
 
-say "3/3 $plan (nginx and Node.js, three times each, in turn: about a minute and a half)"
+say "3/3 $plan (nginx and Node.js, three times each, in turn: about a minute)"
 status=0
 "$build/coordinator/lockstep" run "$plan" ${out:+--out "$out"} "$@" || status=$?
 if [ -n "$out" ] && [ -d "$out" ]; then
