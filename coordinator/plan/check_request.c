@@ -59,6 +59,7 @@ static void check_method(struct coord_plan_checker *c, const Ls__Request *reques
 struct texts {
     struct coord_plan_checker *c;
     struct ls_variables variables;
+    bool table_lost; /* what is wrong with it has been said, and {csv:...} is not missed again */
 };
 
 /* False: it cannot be read, which has been said. The caller ends with ls_pattern_fini(). */
@@ -69,7 +70,8 @@ static bool read_text(struct texts *t, const ProtobufCMessage *message, const ch
 
     if (ls_pattern_parse(&t->variables, text, flags, out, &diag) == LS_OK)
         return true;
-    coord_plan_check_say(t->c, message, field, -1, "%s", diag.text);
+    if (!t->table_lost || strstr(text, "{csv:") == NULL)
+        coord_plan_check_say(t->c, message, field, -1, "%s", diag.text);
     return false;
 }
 
@@ -350,15 +352,20 @@ static void check_texts(struct texts *t, const Ls__Request *request)
     ls_pattern_fini(&body);
 }
 
-void coord_plan_check_request(struct coord_plan_checker *c, const Ls__Request *request,
-                              const struct ls_csv *csv)
+static void check_request(struct coord_plan_checker *c, const Ls__Request *request,
+                          const struct ls_csv *csv, bool table_lost)
 {
-    struct texts t = { .c = c, .variables = { .csv = csv } };
+    struct texts t = { .c = c, .variables = { .csv = csv }, .table_lost = table_lost };
 
     check_method(c, request);
     coord_plan_check_range(c, &request->base, "weight", request->weight, 1, WEIGHT_MAX);
     check_texts(&t, request);
     ls_variables_fini(&t.variables);
+}
+
+void coord_plan_check_request(struct coord_plan_checker *c, const Ls__Request *request)
+{
+    check_request(c, request, NULL, false);
 }
 
 /* ---- all requests of a workload ---------------------------------------------------------------
@@ -415,7 +422,7 @@ void coord_plan_check_http(struct coord_plan_checker *c, const Ls__Http *http)
         coord_plan_check_say(c, &http->base, "requests", -1,
                              "at least one is needed, such as [{path: /}]");
     for (size_t i = 0; i < http->n_requests; i++)
-        coord_plan_check_request(c, http->requests[i], csv);
+        check_request(c, http->requests[i], csv, http->data != NULL && csv == NULL);
     check_weights(c, http);
     ls_csv_destroy(csv);
 }

@@ -291,6 +291,6 @@ void coord_plan_check_target(struct coord_plan_checker *c, const Ls__Target *tar
         coord_plan_check_duration(c, &target->ready->base, "timeout", target->ready->timeout,
                                   100 * LS_NS_PER_MS, 3600 * LS_NS_PER_S);
         if (target->ready->request != NULL)
-            coord_plan_check_request(c, target->ready->request, NULL);
+            coord_plan_check_request(c, target->ready->request);
     }
 }

@@ -46,9 +46,8 @@ void coord_plan_check_workload(struct coord_plan_checker *c, const Ls__Workload 
 /* Arrival law, think time and lifetime. */
 void coord_plan_check_load(struct coord_plan_checker *c, const Ls__Workload *workload);
 void coord_plan_check_http(struct coord_plan_checker *c, const Ls__Http *http);
-/* csv: what {csv:...} may refer to; NULL: nothing. */
-void coord_plan_check_request(struct coord_plan_checker *c, const Ls__Request *request,
-                              const struct ls_csv *csv);
+/* One that stands alone: no table belongs to it. */
+void coord_plan_check_request(struct coord_plan_checker *c, const Ls__Request *request);
 
 /* Fills in what was left out of a plan without issues; base_dir is what its files are relative to.
  * LS_ENOMEM; LS_EIO, LS_EINVAL, LS_ERANGE: a table is another one since it was checked. */

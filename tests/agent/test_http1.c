@@ -19,9 +19,15 @@
 #define OK_CLOSE "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 13\r\n\r\nHello, World!"
 #define CHUNKED  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
+#define ZIP_HEAD "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 33\r\n\r\n"
+/* "Hello, World!" as gzip */
+#define ZIP                                                                    \
+    "\037\213\010\000\000\000\000\000\002\003\363\110\315\311\311\327\121\010" \
+    "\317\057\312\111\121\004\000\320\303\112\354\015\000\000\000"
+
 enum { LOG_BYTES = 1024, NONE = LOAD_OUTCOME_COUNT };
 
-enum { GET, HEAD, ANY, LAST, EMPTY, REQUESTS };
+enum { GET, HEAD, ANY, LAST, EMPTY, ZIPPED, REQUESTS };
 
 static const struct load_request requests[REQUESTS] = {
     [GET] = { .bytes = BYTES("GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
@@ -40,11 +46,18 @@ static const struct load_request requests[REQUESTS] = {
     [EMPTY] = { .bytes = BYTES("GET /empty HTTP/1.1\r\nHost: x\r\n\r\n"),
                 .label = "GET /empty",
                 .expect_body_given = true },
+    [ZIPPED] = { .bytes = BYTES("GET /zip HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n"),
+                 .label = "GET /zip",
+                 .expect_body_given = true,
+                 .expect_body = BYTES("Hello, World!"),
+                 .gunzip = true },
 };
 
-static const struct load_workload workload = {
-    .driver = "http1", .requests = requests, .request_count = REQUESTS, .pipeline = 4
-};
+static const struct load_workload workload = { .driver = "http1",
+                                               .requests = requests,
+                                               .request_count = REQUESTS,
+                                               .gunzips = true,
+                                               .pipeline = 4 };
 
 struct talk {
     unsigned char conn[1024];
@@ -91,7 +104,8 @@ static void talk_begin(struct talk *talk, const struct load_workload *load)
 }
 
 struct scene {
-    const char *asked; /* letters: g GET, h HEAD, a ANY, l LAST, e EMPTY; capital: not sent yet */
+    const char *
+        asked; /* letters: g GET, h HEAD, a ANY, l LAST, e EMPTY, z ZIPPED; capital: not sent yet */
     struct ls_bytes in;
     unsigned end; /* enum load_outcome for eof(), or NONE */
     const char *log;
@@ -99,7 +113,7 @@ struct scene {
 
 static void ask(struct talk *talk, const char *asked)
 {
-    static const char letters[] = "ghale";
+    static const char letters[] = "ghalez";
     uint32_t op = 0;
     bool unsent = false;
 
@@ -161,6 +175,27 @@ static const struct scene scenes[] = {
     { "ag", BYTES("HTTP/1.1 204 No Content\r\n\r\n" OK), NONE, "0 ok 204 0; 1 ok 200 13" },
     { "e", BYTES("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), NONE, "0 ok 200 0" },
     { "a", BYTES("HTTP/1.1 399 So So\r\nContent-Length: 1\r\n\r\n!"), NONE, "0 ok 399 1" },
+    /* --- coded bodies --- */
+    { "zgz", BYTES(ZIP_HEAD ZIP OK ZIP_HEAD ZIP), NONE, "0 ok 200 13; 1 ok 200 13; 2 ok 200 13" },
+    { "z",
+      BYTES("HTTP/1.1 200 OK\r\nContent-Encoding: identity, x-gzip\r\nTransfer-Encoding: "
+            "chunked\r\n\r\n21\r\n" ZIP "\r\n0\r\n\r\n"),
+      NONE, "0 ok 200 13" },
+    { "zg", BYTES(OK OK), NONE,
+      "0 bad_body 200 13 at 13: content-encoding is not gzip, which the plan asks for; 1 ok 200 "
+      "13" },
+    { "zg",
+      BYTES("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 13\r\n\r\nHello, "
+            "World!" OK),
+      NONE, "0 bad_body 200 0 at 0: the body is not gzip data; 1 ok 200 13" },
+    { "zg", BYTES("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n" OK),
+      NONE, "0 bad_body 200 0 at 0: the gzip data ends early; 1 ok 200 13" },
+    { "z", BYTES("HTTP/1.1 200 OK\r\nContent-Encoding: br, gzip\r\nContent-Length: 0\r\n\r\n"),
+      NONE, "0 bad_body 200 0 at 0: content-encoding is not gzip, which the plan asks for" },
+    { "gg", BYTES(ZIP_HEAD ZIP OK), NONE,
+      "0 bad_body 200 33 at 0: body differs: it has a content-encoding that the plan does not ask "
+      "for; 1 ok 200 13" },
+    { "a", BYTES(ZIP_HEAD ZIP), NONE, "0 ok 200 33" },
     /* --- the wrong status, before the body --- */
     { "gg", BYTES("HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\n\r\nnot found" OK), NONE,
       "0 bad_status 404 9: status is not the expected one; 1 ok 200 13" },

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/load/driver.h"
 #include "common/fs.h"
 #include "tests/support/guard.h"
 #include "tests/support/http1_view.h"
@@ -120,6 +121,87 @@ static void check_capture(const struct capture *capture, struct guard *guard)
     check_with_template(capture, guard, whole);
 }
 
+/* ---- the driver sees no less: what it makes of a connection does not depend on pieces either ----
+ */
+
+#define ASKED 64
+
+struct driven {
+    unsigned count;
+    struct agent_reply replies[ASKED];
+};
+
+static void on_done(void *ctx, uint32_t op, const struct agent_reply *reply)
+{
+    struct driven *driven = ctx;
+
+    assert_int_equal(op, driven->count);
+    driven->replies[driven->count] = *reply;
+    driven->replies[driven->count++].more = false; /* that is about pieces */
+}
+
+/* Asks ASKED times; what comes back is taken whatever it is. */
+static void drive(const struct capture *capture, size_t step, struct driven *out)
+{
+    static const struct load_request get = { .bytes = { (const unsigned char *)"x", 1 },
+                                             .label = "GET" };
+    static const struct load_request head = { .bytes = { (const unsigned char *)"x", 1 },
+                                              .label = "HEAD",
+                                              .no_body = true };
+    const struct agent_driver *driver = agent_driver_find("http1");
+    static unsigned char conn[1024];
+    struct load_request requests[ASKED];
+    struct load_workload workload = { .requests = requests,
+                                      .request_count = ASKED,
+                                      .pipeline = ASKED };
+    struct agent_driver_env env = { &workload, on_done, out };
+    unsigned char sink[ASKED];
+    enum ls_err rc = LS_OK;
+    uint32_t most;
+
+    memset(out, 0, sizeof(*out));
+    memset(conn, 0, sizeof(conn));
+    assert_true(driver->conn_size <= sizeof(conn));
+    assert_int_equal(driver->open(conn, &env, &most), LS_OK);
+    for (unsigned i = 0; i < ASKED; i++) {
+        bool to_head = (flags_of((void *)(uintptr_t)capture, i) & HTTP1_TO_HEAD) != 0;
+
+        requests[i] = to_head ? head : get;
+        assert_int_equal(driver->submit(conn, i, i), LS_OK);
+    }
+    assert_int_equal(driver->drain(conn, sink, sizeof(sink), NULL), ASKED);
+    for (size_t at = 0; at < capture->len && rc == LS_OK; at += step) {
+        size_t n = capture->len - at < step ? capture->len - at : step;
+
+        rc = driver->feed(conn, (struct ls_bytes){ (unsigned char *)capture->data + at, n });
+    }
+    driver->eof(conn, LOAD_CLOSED_EARLY);
+    driver->close(conn);
+    assert_int_equal(out->count, ASKED);
+}
+
+static void check_driver(const struct capture *capture)
+{
+    static struct driven pieces;
+    static struct driven whole;
+
+    drive(capture, 1, &pieces); /* a head in pieces is always parsed */
+    for (unsigned round = 0; round < 3; round++) {
+        drive(capture, capture->len + 1, &whole); /* learns, knows, knows */
+        for (unsigned i = 0; i < ASKED; i++) {
+            const struct agent_reply *a = &pieces.replies[i];
+            const struct agent_reply *b = &whole.replies[i];
+
+            if (a->outcome != b->outcome || a->status != b->status ||
+                a->body_bytes != b->body_bytes || a->mismatch_at != b->mismatch_at ||
+                strcmp(a->why, b->why) != 0)
+                fail_msg("%s, answer %u: %s %u (%s) in pieces, %s %u (%s) whole", capture->name, i,
+                         load_outcome_name(a->outcome), a->status, a->why,
+                         load_outcome_name(b->outcome), b->status, b->why);
+        }
+    }
+}
+
 /* The third field of the line that begins with name; NULL if there is none. */
 static const char *expectation(const char *name)
 {
@@ -183,6 +265,7 @@ static void answers_are_seen_as_the_table_says_in_any_fragmentation(void **state
         if (ls_fs_read(path, FILE_MAX, &capture.data, &capture.len, &diag) != LS_OK)
             fail_msg("%s", diag.text);
         check_capture(&capture, &guard);
+        check_driver(&capture);
         free(capture.data);
         files++;
     }

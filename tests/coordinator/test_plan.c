@@ -181,6 +181,44 @@ static void a_completed_plan_is_complete_and_stays_so(void **state)
     end(&again);
 }
 
+/* Whatever the first trial, the target is asked the same. */
+static void readiness_is_asked_for_with_the_first_values(void **state)
+{
+    static const char text[] =
+        "targets: [{name: t, command: [x], port: 1}]\n"
+        "workloads:\n"
+        "  - name: w\n"
+        "    http:\n"
+        "      data: {file: varied.csv}\n"
+        "      requests:\n"
+        "        - {path: '/{csv:id}/{seq:10-99}', headers: {X: '{rand:3-5}{{x}'}, weight: 3,\n"
+        "           body: '{\"a\": {pick:b,c}}', expect: {body: '{csv:name} {seq}', decode: gzip}}\n"
+        "        - {path: /, method: POST, body_file: varied.csv, expect: {body_file: varied.csv}}\n";
+    struct fixture f = open_source(
+        &(struct coord_plan_source){ .file = "p.yaml",
+                                     .text = text,
+                                     .text_bytes = sizeof(text) - 1,
+                                     .base_dir = LS_SOURCE "/tests/coordinator/bad_plans" });
+    const Ls__Request *request;
+    const Ls__Http *http;
+
+    (void)state;
+    assert_issues(&f.issues, "");
+    assert_int_equal(f.rc, LS_OK);
+    request = f.plan.plan->targets[0]->ready->request;
+    assert_string_equal(request->path, "/1/10");
+    assert_string_equal(request->headers[0]->value, "3{{x}");
+    assert_string_equal(request->body, "{{\"a\": b}");
+    assert_string_equal(request->expect->body, "a b 10");
+    assert_int_equal(request->expect->decode, LS__DECODE__DECODE_GZIP);
+    assert_false(request->has_weight);
+    http = f.plan.plan->workloads[0]->http;
+    assert_string_equal(http->requests[0]->path, "/{csv:id}/{seq:10-99}"); /* as it was */
+    assert_int_equal(http->data->order, LS__DATA_ORDER__DATA_ORDER_SEQUENTIAL);
+    assert_true(http->data->has_order && http->requests[1]->has_weight);
+    end(&f);
+}
+
 static void defaults_look_at_what_is_given(void **state)
 {
     struct fixture f =
@@ -417,6 +455,7 @@ int main(void)
         cmocka_unit_test(every_default_is_filled_in),
         cmocka_unit_test(tls_is_off_unless_it_is_given_and_then_complete),
         cmocka_unit_test(a_completed_plan_is_complete_and_stays_so),
+        cmocka_unit_test(readiness_is_asked_for_with_the_first_values),
         cmocka_unit_test(defaults_look_at_what_is_given),
         cmocka_unit_test(without_targets_to_start_there_is_no_server),
         cmocka_unit_test(files_that_are_no_plans_are_named_as_what_they_are),
