@@ -15,12 +15,19 @@
 #define PARTS_MAX     32
 #define LINGER_MAX_NS (2 * LS_NS_PER_S) /* for the peer's FIN after ours */
 
-struct respond_conn *respond_conn_create(int fd)
+struct respond_conn *respond_conn_create(int fd, struct respond_tls *tls)
 {
     struct respond_conn *conn = calloc(1, sizeof(*conn));
 
     if (conn == NULL)
         return NULL;
+    if (tls != NULL) {
+        conn->tls = respond_tls_accept(tls, fd);
+        if (conn->tls == NULL) {
+            free(conn);
+            return NULL;
+        }
+    }
     conn->fd = fd;
     conn->heap_at = RESPOND_NOT_QUEUED;
     conn->watched = EPOLLIN;
@@ -40,6 +47,7 @@ void respond_conn_destroy(struct respond_loop *loop, struct respond_conn *conn)
     }
     respond_heap_remove(loop, conn);
     respond_parser_fini(&conn->parser);
+    respond_tls_end(conn->tls);
     (void)close(conn->fd); /* nothing of ours is lost with it */
     free(conn->runs);
     free(conn);
@@ -178,11 +186,25 @@ static bool take_bytes(struct respond_loop *loop, struct respond_conn *conn,
     return ok;
 }
 
+static ssize_t receive(struct respond_loop *loop, struct respond_conn *conn)
+{
+    if (conn->tls != NULL)
+        return respond_tls_recv(conn->tls, loop->read_buffer, RESPOND_READ_BYTES);
+    return recv(conn->fd, loop->read_buffer, RESPOND_READ_BYTES, 0);
+}
+
+static ssize_t transmit(struct respond_conn *conn, struct msghdr *message)
+{
+    if (conn->tls != NULL)
+        return respond_tls_send(conn->tls, message->msg_iov, message->msg_iovlen);
+    return sendmsg(conn->fd, message, MSG_NOSIGNAL);
+}
+
 /* Reads what is there. false: the connection is gone. */
 static bool take_input(struct respond_loop *loop, struct respond_conn *conn, int64_t now_ns)
 {
     while (conn->waiting < RESPOND_QUEUE_MAX || conn->ending) {
-        ssize_t n = recv(conn->fd, loop->read_buffer, RESPOND_READ_BYTES, 0);
+        ssize_t n = receive(loop, conn);
 
         if (n == 0) {
             conn->peer_done = true;
@@ -259,6 +281,8 @@ static bool end_as_answered(struct respond_loop *loop, struct respond_conn *conn
 
     if (ending == RESPOND_END_CLOSE && !conn->peer_done) {
         conn->lingering = true;
+        if (conn->tls != NULL)
+            respond_tls_farewell(conn->tls);
         (void)shutdown(conn->fd, SHUT_WR); /* fails if the peer is gone: epoll says so, too */
         return respond_heap_set(loop, conn, now_ns + LINGER_MAX_NS) == LS_OK;
     }
@@ -318,7 +342,7 @@ static bool send_due(struct respond_loop *loop, struct respond_conn *conn, int64
         for (size_t i = 0; i < message.msg_iovlen; i++)
             wanted += parts[i].iov_len;
         if (wanted > 0)
-            n = sendmsg(conn->fd, &message, MSG_NOSIGNAL);
+            n = transmit(conn, &message);
         if (n < 0 && errno != EAGAIN && errno != EINTR)
             return false;
         if (n < 0)

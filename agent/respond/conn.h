@@ -11,6 +11,7 @@
 #include "agent/respond/answer.h"
 #include "agent/respond/request.h"
 #include "agent/respond/server.h"
+#include "agent/respond/tls.h"
 #include "common/hist.h"
 #include "common/rng.h"
 
@@ -68,6 +69,7 @@ struct respond_run {
 
 struct respond_conn {
     int fd;
+    struct respond_tls_session *tls; /* owned; NULL: plain */
     struct respond_parser parser;
     struct respond_run *runs; /* owned ring of runs_cap */
     uint32_t runs_cap;
@@ -87,8 +89,8 @@ struct respond_conn {
     struct respond_conn *prev;
 };
 
-/* LS_ENOMEM: no connection; the caller still owns fd. */
-struct respond_conn *respond_conn_create(int fd);
+/* tls NULL: plain. NULL: no memory; the caller still owns fd. */
+struct respond_conn *respond_conn_create(int fd, struct respond_tls *tls);
 /* Counts what was never answered and closes. The caller has taken it off its list. */
 void respond_conn_destroy(struct respond_loop *loop, struct respond_conn *conn);
 

@@ -36,6 +36,7 @@ struct respond_thread {
 struct respond_server {
     const struct respond_settings *settings;
     struct respond_answers *answers;
+    struct respond_tls *tls; /* owned; NULL: plain */
     struct sockaddr_storage address;
     int listen_fd;
     int stop_fd; /* eventfd, readable for ever once the server is to end */
@@ -87,7 +88,7 @@ static bool deal(struct respond_thread *thread, int fd)
     struct respond_server *server = thread->server;
     struct respond_thread *owner = &server->threads[thread->next_thread];
     struct epoll_event event = { .events = EPOLLIN };
-    struct respond_conn *conn = respond_conn_create(fd);
+    struct respond_conn *conn = respond_conn_create(fd, server->tls);
     int on = 1;
 
     if (conn == NULL)
@@ -312,6 +313,9 @@ static enum ls_err start(struct respond_server *server, struct ls_diag *diag)
         rc = open_listener(server, diag);
     if (rc == LS_OK)
         rc = respond_answers_create(server->settings, &server->answers, diag);
+    if (rc == LS_OK &&
+        (server->settings->tls_self_signed || server->settings->tls_certificate != NULL))
+        rc = respond_tls_create(server->settings, &server->tls, diag);
     if (rc != LS_OK)
         return rc;
     server->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -448,6 +452,7 @@ void respond_server_destroy(struct respond_server *server)
         (void)close(server->listen_fd);
     if (server->stop_fd >= 0)
         (void)close(server->stop_fd);
+    respond_tls_destroy(server->tls);
     respond_answers_destroy(server->answers);
     free(server);
 }

@@ -45,6 +45,9 @@ struct raw {
     bool interim;
     bool close;
     uint64_t seed;
+    const char *tls_cert;
+    const char *tls_key;
+    bool tls_self_signed;
     const char *count_file;
     bool die_with_parent;
 };
@@ -75,6 +78,11 @@ static const struct ls_option options[] = {
     { "close", 0, LS_OPTION_FLAG, AT(close), NULL, NULL, 1, 0,
       "end the connection after each answer" },
     { "seed", 0, LS_OPTION_COUNT, AT(seed), "N", "1", 0, 9e15, "of random latencies" },
+    { "tls-cert", 0, LS_OPTION_TEXT, AT(tls_cert), "FILE", NULL, 1, 0,
+      "speak TLS, with this certificate and what it was issued by, PEM" },
+    { "tls-key", 0, LS_OPTION_TEXT, AT(tls_key), "FILE", NULL, 1, 0, "the key to it, PEM" },
+    { "tls-self-signed", 0, LS_OPTION_FLAG, AT(tls_self_signed), NULL, NULL, 1, 0,
+      "speak TLS, with a certificate made for the moment" },
     { "count-file", 0, LS_OPTION_TEXT, AT(count_file), "FILE", NULL, 1, 0,
       "write the counters there too" },
     { "die-with-parent", 0, LS_OPTION_FLAG, AT(die_with_parent), NULL, NULL, 1, 0,
@@ -295,6 +303,19 @@ static enum ls_err make_body(const struct raw *raw, struct respond_settings *out
     return LS_OK;
 }
 
+static enum ls_err parse_tls(const struct raw *raw, struct respond_settings *out,
+                             struct ls_diag *diag)
+{
+    if ((raw->tls_cert != NULL) != (raw->tls_key != NULL))
+        return ls_fail(diag, LS_EINVAL, "--tls-cert and --tls-key need each other");
+    if (raw->tls_cert != NULL && raw->tls_self_signed)
+        return ls_fail(diag, LS_EINVAL, "--tls-cert and --tls-self-signed exclude each other");
+    out->tls_certificate = raw->tls_cert;
+    out->tls_key = raw->tls_key;
+    out->tls_self_signed = raw->tls_self_signed;
+    return LS_OK;
+}
+
 static enum ls_err from_raw(const struct raw *raw, struct respond_settings *out,
                             struct ls_diag *diag)
 {
@@ -321,6 +342,8 @@ static enum ls_err from_raw(const struct raw *raw, struct respond_settings *out,
         rc = parse_rule(raw->every.items[i], false, out, diag);
     for (size_t i = 0; rc == LS_OK && i < raw->after.count; i++)
         rc = parse_rule(raw->after.items[i], true, out, diag);
+    if (rc == LS_OK)
+        rc = parse_tls(raw, out, diag);
     if (rc == LS_OK)
         rc = make_body(raw, out, diag);
     for (size_t i = 0; rc == LS_OK && i < out->rule_count; i++) {

@@ -66,6 +66,9 @@ struct respond_settings {
     bool interim;
     bool close;
     bool die_with_parent;
+    bool tls_self_signed;
+    const char *tls_certificate; /* PEM file, borrowed from argv; NULL: no TLS, or self-signed */
+    const char *tls_key;
     const char *count_file; /* borrowed from argv; NULL: none */
     struct respond_rule rules[RESPOND_RULES_MAX];
     size_t rule_count;
