@@ -73,7 +73,7 @@ static void one_request_per_connection(struct scene *scene)
     scene->workload.requests = &requests[1];
 }
 
-static void play(struct scene *scene)
+static void play_once(struct scene *scene)
 {
     struct tls_server *server = tls_server_start(&scene->server);
     struct load_window window;
@@ -87,6 +87,22 @@ static void play(struct scene *scene)
     scene->handshake_max_ns = ls_hist_max(scene->run.series[LS_SERIES_HANDSHAKE_TIME]);
     load_run_fini(&scene->run);
     tls_server_stop(server, &scene->seen);
+}
+
+/* A load that was armed too late has opened its connections twice: then counts prove nothing. */
+static bool was_late(const struct scene *scene)
+{
+    return scene->run.seen[LOAD_EVENT_LATE] > 0;
+}
+
+static void play(struct scene *scene)
+{
+    int tries = 0;
+
+    do {
+        assert_true(tries++ < 5);
+        play_once(scene);
+    } while (was_late(scene));
 }
 
 static uint64_t outcome(const struct scene *scene, enum load_outcome outcome)
@@ -218,6 +234,7 @@ static void the_responder_counts_the_same_over_tls(void **state)
                  { "--every", "7:drip:2ms", LOAD_OK } };
     static const struct load_request any = { .bytes = BYTES("GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
                                              .label = "GET /" };
+    int tries = 0;
 
     (void)state;
     for (size_t i = 0; i < LS_ARRAY_LEN(rows); i++) {
@@ -228,6 +245,7 @@ static void the_responder_counts_the_same_over_tls(void **state)
         struct scene scene;
         uint64_t wrong;
 
+        assert_true(tries++ < 30);
         responder_start(&responder, options);
         prepare(&scene);
         scene.tls.verify = false;
@@ -243,6 +261,10 @@ static void the_responder_counts_the_same_over_tls(void **state)
         load_run_all(&scene.run, &window);
         load_run_fini(&scene.run);
         responder_stop(&responder);
+        if (was_late(&scene)) {
+            i--;
+            continue;
+        }
         wrong = rows[i].outcome != LOAD_OK ? outcome(&scene, rows[i].outcome) : 0;
         assert_true(sent(&scene) > 0);
         if (outcome(&scene, LOAD_OK) + wrong != sent(&scene) ||
