@@ -196,18 +196,22 @@ static struct ls_peer *enrol(struct ls_listener *l, struct ls_conn *conn, const 
         ls_conn_close(conn, "out of memory");
         return NULL;
     }
-    rc = l->env.enrol(l->env.ctx, peer, hello, &peer->ctx, &diag);
+    rc = check_stored(peer, hello, &diag);
     if (rc == LS_OK)
-        rc = check_stored(peer, hello, &diag);
+        rc = l->env.enrol(l->env.ctx, peer, hello, &peer->ctx, &diag);
     if (rc != LS_OK) {
         if (!ls_conn_is_closing(conn))
             refuse(l, conn, diag.text[0] != '\0' ? diag.text : ls_err_name(rc));
         peer_free(peer);
         return NULL;
     }
-    peer->next = l->peers;
+    peer->next = l->peers; /* from now on the user may hold it, whatever comes of this connection */
     l->peers = peer;
-    return peer;
+    if (check_stored(peer, hello, &diag) == LS_OK) /* enrol() may have said what is stored */
+        return peer;
+    if (!ls_conn_is_closing(conn))
+        refuse(l, conn, diag.text);
+    return NULL;
 }
 
 static void go_up(struct ls_listener *l, struct ls_peer *peer, struct ls_conn *conn)

@@ -117,6 +117,7 @@ static void a_hello_that_cannot_be_is_refused(void **state)
         raw.fd = raw_connect_ipc(&raw.rig);
         raw_hello_as(raw.fd, LS_WIRE_VERSION, cases[i].next_seq, cases[i].commands_done);
         expect_refusal(&raw, cases[i].code, "");
+        assert_int_equal(raw.rig.enrolled, 0); /* nobody keeps a peer that is freed at once */
         raw_fini(&raw);
     }
 }
