@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/pb.h"
+#include "common/utf8.h"
 
 #define LOG_MAX_BYTES   (16u << 20) /* kept of a target's output, per trial */
 #define LOG_PIECE_BYTES (64u << 10)
@@ -328,7 +330,7 @@ static void send_end(struct server *s, int64_t now_ns)
     report.log_dropped_bytes = s->end.log_dropped_bytes;
     report.governor_before = s->governor_before;
     report.governor_after = s->governor_after;
-    if (s->end.code != NULL) {
+    if (s->end.code[0] != '\0') {
         failure.code = ls_pb_text(s->end.code);
         failure.text = s->end.diag.text;
         report.failure = &failure;
@@ -384,20 +386,30 @@ static size_t count(char *const *list)
     return n;
 }
 
+/* Names of files are bytes; messages carry text. */
+static char *as_text(const char *name, char *out, size_t out_bytes)
+{
+    (void)snprintf(out, out_bytes, "%s", name);
+    ls_utf8_clean(out, strlen(out));
+    return out;
+}
+
 static void on_up(struct server *s, const struct host_target_event *event, int64_t now_ns)
 {
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
     Ls__TargetUp report = LS__TARGET_UP__INIT;
     Ls__Program program = LS__PROGRAM__INIT;
+    char path[PATH_MAX];
+    char interpreter[PATH_MAX];
 
     program.argv = s->argv;
     program.n_argv = count(s->argv);
     program.environment = s->envp;
     program.n_environment = count(s->envp);
-    program.path = ls_pb_text(event->program.path);
+    program.path = as_text(event->program.path, path, sizeof(path));
     program.sha256 = ls_pb_text(event->program.sha256);
     program.version = ls_pb_text(event->program.version);
-    program.interpreter = ls_pb_text(event->program.interpreter);
+    program.interpreter = as_text(event->program.interpreter, interpreter, sizeof(interpreter));
     program.folder = s->dir;
     report.trial = agent_session_trial(s->env.session);
     report.program = &program;
@@ -414,7 +426,7 @@ static void on_up(struct server *s, const struct host_target_event *event, int64
 
 static void on_failed(struct server *s, const struct host_target_event *event, int64_t now_ns)
 {
-    const struct agent_failure failure = { .code = event->code != NULL ? event->code : "failed",
+    const struct agent_failure failure = { .code = event->code,
                                            .text = event->diag.text,
                                            .log_tail = event->log_tail };
 

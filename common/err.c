@@ -5,15 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/utf8.h"
+
 static const char *const names[] = {
     "LS_OK",       "LS_EINVAL", "LS_ERANGE", "LS_ENOMEM", "LS_EIO",
     "LS_ETIMEOUT", "LS_EPROTO", "LS_ESTATE", "LS_EAGAIN", "LS_ECLOSED",
 };
 static_assert(LS_ARRAY_LEN(names) == LS_ERR_COUNT, "a name for each code");
 
-/* A sentence is one line: whatever a peer or a file put into it. */
+/* A sentence is one line of text that any message can carry: whatever a peer or a file put into it,
+ * and wherever it was cut. */
 static void one_line(char *text)
 {
+    ls_utf8_clean(text, strlen(text));
     for (; *text != '\0'; text++) {
         if ((unsigned char)*text < 0x20 || *text == 0x7f)
             *text = ' ';

@@ -49,6 +49,8 @@ void ls_utf8_clean(char *text, size_t len)
     for (size_t i = 0; i < len;) {
         size_t n = ls_utf8_char_len(bytes + i, len - i);
 
+        if (n == 2 && bytes[i] == 0xc2 && bytes[i + 1] < 0xa0) /* a terminal may obey it */
+            bytes[i] = bytes[i + 1] = '?';
         if (n == 0) {
             bytes[i] = '?';
             n = 1;

@@ -16,6 +16,7 @@
 #include "common/clock.h"
 #include "common/cpuset.h"
 #include "common/topology.h"
+#include "common/utf8.h"
 
 #define UNKNOWN     "unknown"
 #define UNLIMITED   ((UINT64_C(1) << 53) - 1)
@@ -70,8 +71,10 @@ static bool set(char **field, const char *value)
 {
     char *copy = strdup(value);
 
-    if (copy != NULL)
+    if (copy != NULL) {
+        ls_utf8_clean(copy, strlen(copy)); /* a host's name may be any bytes */
         *field = copy;
+    }
     return copy != NULL;
 }
 

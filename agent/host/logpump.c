@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/host/thread.h"
+#include "common/utf8.h"
 
 #define RING_BYTES  4096
 #define CHUNK_BYTES (64u << 10)
@@ -198,6 +199,7 @@ size_t host_logpump_tail(struct host_logpump *p, char *out, size_t out_bytes)
         if ((c < 0x20 && c != '\n') || c == 0x7f)
             out[i] = ' ';
     }
+    ls_utf8_clean(out, len);
     out[len] = '\0';
     return len;
 }

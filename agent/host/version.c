@@ -11,6 +11,7 @@
 
 #include "agent/host/program.h"
 #include "common/clock.h"
+#include "common/utf8.h"
 
 #define KEEP_BYTES 200
 
@@ -127,6 +128,7 @@ static void conclude(struct run *r, int64_t limit_ns, char out[HOST_VERSION_BYTE
                        r->len > 0 ? ": " : "", r->text);
     else
         (void)snprintf(out, HOST_VERSION_BYTES, "%s", r->text);
+    ls_utf8_clean(out, strlen(out));
 }
 
 enum ls_err host_version_read(struct host_supervisor *supervisor, int cancel_fd,

@@ -11,6 +11,7 @@
 #include "agent/load/variation.h"
 #include "agent/load/worker.h"
 #include "common/clock.h"
+#include "common/utf8.h"
 
 #define INTERVAL_MIN_NS LS_NS_PER_MS
 
@@ -480,6 +481,8 @@ static void tell_done(struct agent_load *load, struct load_event *out)
         if (agent_worker_tls(load->workers[i]) != NULL)
             add_tls(totals, agent_worker_tls(load->workers[i]));
     }
+    ls_utf8_clean(totals->sample,
+                  strlen(totals->sample)); /* it quotes the server, and may be cut */
     note_starts(load);
     totals->workers = load->total_health;
     totals->worker_count = load->workload->workers;

@@ -10,6 +10,7 @@
 
 #include "common/clock.h"
 #include "common/units.h"
+#include "common/utf8.h"
 
 #define LIVE_NS  (250 * LS_NS_PER_MS)
 #define PLAIN_NS LS_NS_PER_S
@@ -58,6 +59,7 @@ void coord_progress_destroy(struct coord_progress *progress)
 /* Names and peers' words are data. */
 static void make_harmless(char *text)
 {
+    ls_utf8_clean(text, strlen(text));
     for (char *c = text; *c != '\0'; c++) {
         if (((unsigned char)*c < 0x20 && *c != '\n') || *c == 0x7f)
             *c = '?';

@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/pb.h"
+#include "common/utf8.h"
 
 #define CLOCK_PROBES     24 /* per agent and trial */
 #define CLOCK_ENOUGH     16 /* answers that suffice */
@@ -257,6 +258,7 @@ static void note(struct coord_machine *m, uint32_t agent, const char *code, cons
     m->failure.before_load = m->stage < COORD_STAGE_LOAD;
     (void)snprintf(m->failure.code, sizeof(m->failure.code), "%s", code);
     (void)snprintf(m->failure.text, sizeof(m->failure.text), "%s", text);
+    ls_utf8_clean(m->failure.text, strlen(m->failure.text)); /* ABORT carries it, cut or not */
     (void)snprintf(m->failure.log_tail, sizeof(m->failure.log_tail), "%s",
                    log_tail != NULL ? log_tail : "");
 }

@@ -75,6 +75,8 @@ static void the_tail_begins_with_a_line(void **state)
         { "one\ntwo\nthree\n", 10, "three" },
         { "a line that is too long", 9, "too long" },
         { "bell\a esc\033[1m tab\t", 100, "bell  esc [1m tab " },
+        { "caf\xe9 \xc3\xa9\n", 100, "caf? \xc3\xa9" }, /* messages carry UTF-8 only */
+        { "5\xe2\x82\xac", 3, "??" },                   /* cut in a character */
     };
 
     (void)state;

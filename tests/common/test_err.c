@@ -55,6 +55,24 @@ static void a_long_sentence_is_cut(void **state)
     assert_int_equal(strlen(diag.text), sizeof(diag.text) - 1);
 }
 
+static void a_sentence_is_text_that_a_message_can_carry(void **state)
+{
+    char text[sizeof(((struct ls_diag *)NULL)->text) + 2];
+    struct ls_diag diag = { 0 };
+
+    (void)state;
+    (void)ls_fail(&diag, LS_EIO, "%s",
+                  "caf\xe9 \xc2\x9b"
+                  "31m");
+    assert_string_equal(diag.text, "caf? ??31m");
+    (void)ls_fail(&diag, LS_EIO, "%.2s", "a\xc3\xa9");
+    assert_string_equal(diag.text, "a?");
+    (void)memset(text, 'x', sizeof(text));
+    (void)memcpy(text + sizeof(diag.text) - 2, "\xc3\xa9", 3); /* the last byte does not fit */
+    (void)ls_fail(&diag, LS_EIO, "%s", text);
+    assert_int_equal(diag.text[sizeof(diag.text) - 2], '?');
+}
+
 static void codes_have_names(void **state)
 {
     (void)state;
@@ -75,6 +93,7 @@ int main(void)
         cmocka_unit_test(a_caller_puts_its_own_words_in_front),
         cmocka_unit_test(a_sentence_stays_one_line_whatever_is_quoted_in_it),
         cmocka_unit_test(a_long_sentence_is_cut),
+        cmocka_unit_test(a_sentence_is_text_that_a_message_can_carry),
         cmocka_unit_test(codes_have_names),
     };
     return cmocka_run_group_tests_name("common.err", tests, NULL, NULL);

@@ -56,6 +56,9 @@ responder="'$agent', respond, --listen, '{host}:{port}', --die-with-parent"
 # It ends at once, or cannot be started at all.
 write_plan 'command: [sh, -c, "echo I have no licence; exit 7"]'
 ends 3 exited 'exit 7; its last words: I have no licence'
+# Its words need not be UTF-8, nor be cut between two characters.
+write_plan 'command: [sh, -c, "printf caf\\\\351; exit 7"]'
+ends 3 exited 'exit 7; its last words: caf?'
 write_plan 'command: [no-such-program, "{port}"]'
 ends 3 start_failed 'no-such-program is not installed'
 
