@@ -368,7 +368,8 @@ static void server_finish(void *role)
         return;
     }
     (void)snprintf(path, sizeof(path), "%s/target.log", s->dir);
-    s->log_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW); /* none yet: nothing to send */
+    /* None yet: nothing to send. The folder is the target's: a FIFO there must not hold us up. */
+    s->log_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (!s->stop_asked) {
         s->stop_asked = true;
         host_target_stop(s->target);

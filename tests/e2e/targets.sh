@@ -59,6 +59,11 @@ ends 3 exited 'exit 7; its last words: I have no licence'
 # Its words need not be UTF-8, nor be cut between two characters.
 write_plan 'command: [sh, -c, "printf caf\\\\351; exit 7"]'
 ends 3 exited 'exit 7; its last words: caf?'
+# Its folder is its own, and what is there in the place of its log does not hold up the agent.
+write_plan "command: [sh, -c, \"rm target.log; mkfifo target.log; exec '$agent' respond --listen {host}:{port} --die-with-parent\"]"
+expect "0 4" "$lockstep" run plan.yaml --out result --json
+holds out 'r.trials.length === 2 && r.trials.every((trial) => trial.status === "done")'
+nothing_left
 write_plan 'command: [no-such-program, "{port}"]'
 ends 3 start_failed 'no-such-program is not installed'
 
