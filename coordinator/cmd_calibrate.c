@@ -322,6 +322,8 @@ static int measure(const struct arguments *args, const char *path, char *body, s
         return status;
     if (status == COORD_EXIT_INTERRUPTED)
         status = coord_cli_fail(args->json, status, "the calibration was interrupted");
+    else if (status == COORD_EXIT_USAGE) /* the run has said why, but for the document */
+        status = args->json ? coord_cli_print_failure(status, result->error) : status;
     else
         status = keep(args, result, path, diag);
     ls__result__free_unpacked(result, NULL);
@@ -330,13 +332,11 @@ static int measure(const struct arguments *args, const char *path, char *body, s
 
 static int calibrate(const struct arguments *args, struct ls_diag *diag)
 {
-    char path[PATH_MAX], *body = NULL;
+    char cache[PATH_MAX], *body = NULL;
+    const char *path = args->file != NULL ? args->file : cache;
     int status;
 
-    if (args->file != NULL)
-        (void)snprintf(path, sizeof(path), "%s%s", strchr(args->file, '/') == NULL ? "./" : "",
-                       args->file);
-    else if (coord_ceiling_path(path, sizeof(path), diag) != LS_OK)
+    if (args->file == NULL && coord_ceiling_path(cache, sizeof(cache), diag) != LS_OK)
         return coord_cli_fail(args->json, COORD_EXIT_USAGE, diag->text);
     if (args->request_bytes > 0) {
         body = malloc(args->request_bytes + 1);

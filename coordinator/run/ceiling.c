@@ -73,12 +73,13 @@ enum ls_err coord_ceiling_save(const char *path, const Ls__Calibration *calibrat
                                struct ls_diag *diag)
 {
     char *text = ls_msg_to_json(&calibration->base, 2), *folder = strdup(path);
+    char *slash = folder != NULL ? strrchr(folder, '/') : NULL;
     enum ls_err rc = LS_OK;
 
     if (text == NULL || folder == NULL) {
         rc = ls_fail(diag, LS_ENOMEM, "out of memory for the calibration");
-    } else {
-        *strrchr(folder, '/') = '\0'; /* the path is absolute */
+    } else if (slash != NULL && slash != folder) { /* here, and the root, are there already */
+        *slash = '\0';
         rc = ls_fs_mkdirs(folder, 0700, diag);
     }
     if (rc == LS_OK)

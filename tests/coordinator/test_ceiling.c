@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/fs.h"
 #include "coordinator/result/message.h"
@@ -167,6 +168,10 @@ static void the_file_is_read_back_and_strange_ones_are_told(void **state)
     assert_int_equal(coord_ceiling_save(path, calibration, NULL), LS_OK);
     assert_int_equal(coord_ceiling_load(path, &again, NULL), LS_OK);
     assert_true(ceiling_for(again, here, trial) == 1234.5);
+    assert_int_equal(chdir(dir.path), 0);
+    assert_int_equal(coord_ceiling_save("here.json", again, NULL), LS_OK); /* no folder is named */
+    assert_int_equal(access("here.json", F_OK), 0);
+    assert_int_equal(chdir("/"), 0);
     again->version = COORD_CEILING_VERSION + 1; /* of another time: nothing is taken from it */
     assert_int_equal(coord_ceiling_save(path, again, NULL), LS_OK);
     coord_message_free(again);

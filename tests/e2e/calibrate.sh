@@ -37,6 +37,11 @@ mv low.json cache/lockstep/calibration.json
 bench -c 16
 holds out 'r.exit_status === 4 && r.trials[0].reasons.some((x) => x.code === "generator_limited")'
 
+# What this machine has not got is a mistake of the command line.
+expect 2 "$lockstep" calibrate --cpus 1000 -d 1s -r 1 --json
+holds out 'r.exit_status === 2 && r.error.includes("fleet.cpus.client")'
+same 'times it is said' 1 "$(grep -c fleet.cpus.client err)"
+
 # One that cannot be read is told, and no reason not to run.
 echo '{' >cache/lockstep/calibration.json
 expect "0 4" "$lockstep" bench "http://127.0.0.1:$port/" -c 16 -t 1 -d 1s
