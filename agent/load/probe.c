@@ -106,6 +106,7 @@ void load_probe_destroy(struct load_probe *probe)
     disconnect(probe);
     tls_context_destroy(probe->tls);
     probe_answer_fini(&probe->answer);
+    free(probe->shown_store);
     free(probe->conn);
     free(probe);
 }
