@@ -297,7 +297,8 @@ static void a_stop_after_the_start_ends_it_with_balanced_books(void **state)
         assert_true(agent_load_stop(run.load)); /* once more is no harm */
         load_run_until(&run, LOAD_EVENT_DONE);
         load_run_check_totals(&run);
-        assert_true(run.totals.warmup.sent > 0);
+        /* In the warm-up, if the machine was not away for all of it. */
+        assert_true(run.totals.warmup.sent + run.totals.measure.sent > 0);
         assert_true(run.totals.warmup.outcome[LOAD_ABORTED] +
                         run.totals.measure.outcome[LOAD_ABORTED] <=
                     8);
