@@ -25,6 +25,7 @@
 #define LS_PATTERN_VARIABLES_MAX 16u /* different ones in one request */
 #define LS_PATTERN_DIGITS_MAX    18u /* of a number */
 #define LS_PATTERN_CHOICES_MAX   4096u
+#define LS_PATTERN_TRIED_MAX     256u /* values of a request that a preflight tries, one by one */
 
 enum ls_generator {
     LS_GENERATOR_SEQ,

@@ -11,6 +11,7 @@
 #include "agent/load/probe.h"
 #include "agent/load/variation.h"
 #include "common/clock.h"
+#include "common/pattern.h"
 
 struct agent_preflight {
     const struct load_workload *workload;
@@ -23,20 +24,18 @@ struct agent_preflight {
 };
 
 /* How many of a request's values are tried: with one of each, a large table would take minutes. */
-#define TURNS_MAX 256u
-
 static uint64_t turns_of(const struct load_request *request)
 {
     uint64_t turns = 1;
 
     if (request->varied == NULL)
         return 1;
-    for (size_t i = 0; i < request->varied->variables.count && turns < TURNS_MAX; i++) {
+    for (size_t i = 0; i < request->varied->variables.count && turns < LS_PATTERN_TRIED_MAX; i++) {
         uint64_t count = request->varied->variables.items[i].count;
 
-        turns = count > TURNS_MAX ? TURNS_MAX : turns * count;
+        turns = count > LS_PATTERN_TRIED_MAX ? LS_PATTERN_TRIED_MAX : turns * count;
     }
-    return turns < TURNS_MAX ? turns : TURNS_MAX;
+    return turns < LS_PATTERN_TRIED_MAX ? turns : LS_PATTERN_TRIED_MAX;
 }
 
 static enum ls_err run_request(struct agent_preflight *p, struct load_probe *probe, uint64_t number,

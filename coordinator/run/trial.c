@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/pattern.h"
 #include "common/pb.h"
 #include "common/utf8.h"
 
@@ -19,6 +20,7 @@
 #define LEAD_MAX_NS      (30 * LS_NS_PER_S)
 #define ARM_GUARD_NS     (20 * LS_NS_PER_MS) /* all must be armed this long before */
 #define ARM_ATTEMPTS_MAX 6u
+#define PREFLIGHT_MAX_NS (86400 * LS_NS_PER_S)
 #define GRACE_NS         (10 * LS_NS_PER_S) /* beyond what a stage may take by itself */
 
 struct member {
@@ -330,12 +332,35 @@ static void enter_clocks(struct coord_machine *m, int64_t now_ns)
         m->members[i].answers = 0;
 }
 
+/* Some braces are just braces: then there is more time than is needed. */
+static bool may_vary(const Ls__Request *request)
+{
+    bool braces = (request->path != NULL && strchr(request->path, '{') != NULL) ||
+                  (request->body != NULL && strchr(request->body, '{') != NULL);
+
+    for (size_t i = 0; i < request->n_headers && !braces; i++)
+        braces =
+            request->headers[i]->value != NULL && strchr(request->headers[i]->value, '{') != NULL;
+    return braces;
+}
+
+/* Every request, and every value of it that is tried, may take its whole timeout. */
+static int64_t preflight_limit_ns(const Ls__Workload *w)
+{
+    int64_t exchanges = 0;
+
+    for (size_t i = 0; i < w->http->n_requests; i++)
+        exchanges += may_vary(w->http->requests[i]) ? LS_PATTERN_TRIED_MAX : 1;
+    return w->timeout->ns > PREFLIGHT_MAX_NS / (exchanges + 1) ? PREFLIGHT_MAX_NS
+                                                               : exchanges * w->timeout->ns;
+}
+
 static void enter_clients(struct coord_machine *m, int64_t now_ns)
 {
     const Ls__Workload *w = m->spec.workload;
 
     m->stage = COORD_STAGE_CLIENTS;
-    m->deadline_ns = now_ns + GRACE_NS + (int64_t)w->http->n_requests * w->timeout->ns;
+    m->deadline_ns = now_ns + GRACE_NS + preflight_limit_ns(w);
     for (uint32_t i = m->spec.servers; i < m->count; i++) {
         if (!m->members[i].lost)
             prepare(m, i);

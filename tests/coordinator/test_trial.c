@@ -20,6 +20,7 @@ struct fault {
     bool dies_in_load;
     bool wrong_move;
     bool no_clock;
+    bool varies; /* the request, so that a preflight tries many of it */
 };
 
 struct world {
@@ -246,7 +247,10 @@ static void play(struct world *w, bool go_on)
                                              .go_on_without_lost = go_on };
     Ls__Request request = LS__REQUEST__INIT;
     Ls__Request *requests[] = { &request };
+    char path[] = "/{seq:0-999}";
 
+    if (w->fault.varies)
+        request.path = path;
     d1.ns = S;
     d2.ns = 2 * S;
     ready.timeout = &d1;
@@ -392,6 +396,20 @@ static void a_mute_agent_ends_every_stage_by_its_limit(void **state)
     }
 }
 
+static void a_preflight_has_time_for_all_that_it_tries(void **state)
+{
+    (void)state;
+    for (int varies = 0; varies < 2; varies++) {
+        struct world w = make(&(struct fault){ .agent = 1, .mute = true, .varies = varies == 1 });
+        int64_t begun_ns = w.now_ns;
+
+        play(&w, false); /* each of them may take a second */
+        assert_non_null(strstr(coord_machine_failure(w.machine)->text, "preflight"));
+        assert_int_equal(w.now_ns - begun_ns > 256 * S, varies);
+        coord_machine_destroy(w.machine);
+    }
+}
+
 static void an_agent_whose_clock_is_unknown_gets_no_start(void **state)
 {
     struct world w = make(&(struct fault){ .agent = 2, .no_clock = true });
@@ -469,6 +487,7 @@ int main(void)
         cmocka_unit_test(a_failed_preflight_ends_the_other_client_and_collects_the_target),
         cmocka_unit_test(a_target_that_dies_under_load_ends_the_trial_after_it_began),
         cmocka_unit_test(a_mute_agent_ends_every_stage_by_its_limit),
+        cmocka_unit_test(a_preflight_has_time_for_all_that_it_tries),
         cmocka_unit_test(an_agent_whose_clock_is_unknown_gets_no_start),
         cmocka_unit_test(an_illegal_move_of_an_agent_ends_the_trial),
         cmocka_unit_test(a_lost_agent_ends_the_trial_at_any_stage),
