@@ -15,10 +15,12 @@
 #define CLOCK_ENOUGH     16 /* answers that suffice */
 #define CLOCK_SPACING_NS (2 * LS_NS_PER_MS)
 #define CLOCK_TIMEOUT_NS LS_NS_PER_S
-#define LEAD_BASE_NS     (250 * LS_NS_PER_MS) /* from ARM to the start, at the least */
+#define LEAD_BASE_NS     (400 * LS_NS_PER_MS) /* from ARM to the start, at the least */
 #define LEAD_PER_CONN_NS (50 * LS_NS_PER_US)  /* connections open paced */
 #define LEAD_MAX_NS      (30 * LS_NS_PER_S)
-#define ARM_GUARD_NS     (20 * LS_NS_PER_MS) /* all must be armed this long before */
+/* All must be armed this long before the start, and two of the slowest round trips: a DISARM that
+ * is late finds an agent that has begun, which costs the trial. */
+#define ARM_GUARD_NS     (120 * LS_NS_PER_MS)
 #define ARM_ATTEMPTS_MAX 6u
 #define PREFLIGHT_MAX_NS (86400 * LS_NS_PER_S)
 #define GRACE_NS         (10 * LS_NS_PER_S) /* beyond what a stage may take by itself */
@@ -314,7 +316,7 @@ static void enter_arm(struct coord_machine *m, int64_t now_ns)
     m->disarming = false;
     m->attempt++;
     m->start_ns = now_ns + m->lead_ns + 4 * slowest;
-    m->deadline_ns = m->start_ns - ARM_GUARD_NS;
+    m->deadline_ns = m->start_ns - ARM_GUARD_NS - 2 * slowest;
     m->env.armed(m->env.ctx, m->start_ns);
     for (uint32_t i = 0; i < m->count; i++) {
         if (!m->members[i].lost)
