@@ -126,17 +126,26 @@ struct draft {
     Ls__ReceiveStamps receive_stamps;
     char name[64];
     char *header_texts[HEADERS_MAX]; /* owned: "name\0value" */
-    char *body_path;                 /* owned, like the next */
+    char *body_path;                 /* owned, like the following */
     char *expect_path;
+    char *tls_paths[3];
 };
 
-/* TEXT, or the name of @FILE, which takes the way of a plan's files and may hold anything. Its path
- * is whole, so that the plan means the same in the result folder. out_path is the caller's. */
+/* The whole path of a file, so that the plan means the same in the result folder; NULL for NULL.
+ * *out_path is the caller's. */
+static char *whole_path(const char *file, char **out_path)
+{
+    if (file == NULL)
+        return NULL;
+    *out_path = realpath(file, NULL);
+    return *out_path != NULL ? *out_path : ls_pb_text(file); /* refused by its name */
+}
+
+/* TEXT, or the name of @FILE, which takes the way of a plan's files and may hold anything. */
 static void text_or_file(const char *word, char **out_text, char **out_file, char **out_path)
 {
     if (word != NULL && word[0] == '@') {
-        *out_path = realpath(word + 1, NULL);
-        *out_file = *out_path != NULL ? *out_path : ls_pb_text(word + 1); /* refused by its name */
+        *out_file = whole_path(word + 1, out_path);
     } else if (word != NULL) {
         *out_text = ls_pb_text(word);
     }
@@ -262,7 +271,7 @@ static enum ls_err compose_request(struct draft *d, Ls__Request__HeadersEntry *e
     return LS_OK;
 }
 
-static enum ls_err compose_tls(const struct draft *d, Ls__Tls *tls, Ls__Target *target,
+static enum ls_err compose_tls(struct draft *d, Ls__Tls *tls, Ls__Target *target,
                                struct ls_diag *diag)
 {
     const struct arguments *args = &d->args;
@@ -278,9 +287,9 @@ static enum ls_err compose_tls(const struct draft *d, Ls__Tls *tls, Ls__Target *
     tls->has_verify = tls->has_resume = true;
     tls->verify = !args->insecure;
     tls->resume = !args->no_resume;
-    tls->ca_file = ls_pb_text(args->ca);
-    tls->certificate_file = ls_pb_text(args->cert);
-    tls->key_file = ls_pb_text(args->key);
+    tls->ca_file = whole_path(args->ca, &d->tls_paths[0]);
+    tls->certificate_file = whole_path(args->cert, &d->tls_paths[1]);
+    tls->key_file = whole_path(args->key, &d->tls_paths[2]);
     tls->server_name = ls_pb_text(args->server_name);
     if (args->tls_version != NULL)
         tls->min_version = tls->max_version = ls_pb_text(args->tls_version);
@@ -416,6 +425,8 @@ static void draft_fini(struct draft *d)
         free(d->header_texts[i]);
     free(d->body_path);
     free(d->expect_path);
+    for (size_t i = 0; i < LS_ARRAY_LEN(d->tls_paths); i++)
+        free(d->tls_paths[i]);
 }
 
 static int bench(struct draft *d, const char *word, struct ls_diag *diag)

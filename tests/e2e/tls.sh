@@ -121,8 +121,10 @@ wait_until 20 test -s nginx.pid
 expect '0 4' "$lockstep" bench "https://127.0.0.1:$port/" -c 4 -n 400 --warmup 100ms --insecure
 says out 'the server'\''s certificate was not verified, as asked for'
 expect '0 4' "$lockstep" bench "https://127.0.0.1:$port/" -c 4 -n 400 --warmup 100ms --json \
-    --ca ca.pem --server-name example.test --tls-version 1.2 --no-resume -H 'Connection: close'
+    --ca ca.pem --server-name example.test --tls-version 1.2 --no-resume -H 'Connection: close' \
+    --out bench
 holds out '(t => t.requests.ok === 400 && t.tls.full === t.connections.opened && t.tls.version === "TLSv1.2")(r.trials[0])'
+expect 0 "$lockstep" check bench/plan.yaml # it names the same file from there, too
 same 'names that were sent' example.test "$(awk '{ print $3 }' access.log | tail -n 1)"
 expect 3 "$lockstep" bench "https://127.0.0.1:$port/" --ca ca.pem
 says out 'IP address mismatch'
