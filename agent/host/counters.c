@@ -39,8 +39,7 @@ static void read_net(struct host_counters *out)
     FILE *file = fopen("/proc/self/net/netstat", "re");
 
     if (file != NULL) {
-        out->listen_overflows = net_counter(file, "TcpExt", "ListenOverflows") +
-                                net_counter(file, "TcpExt", "ListenDrops");
+        out->listen_overflows = net_counter(file, "TcpExt", "ListenOverflows");
         (void)fclose(file);
     }
     file = fopen("/proc/self/net/snmp", "re");

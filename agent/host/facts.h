@@ -15,7 +15,8 @@ enum ls_err host_facts_read(Ls__Facts *facts, struct ls_diag *diag) LS_NODISCARD
 const char *host_governor_read(char *out, size_t out_bytes);
 
 struct host_counters {
-    uint64_t listen_overflows; /* TcpExt ListenOverflows + ListenDrops of /proc/net/netstat */
+    uint64_t listen_overflows; /* TcpExt ListenOverflows of /proc/net/netstat; each is one of
+                                  ListenDrops, too */
     uint64_t tcp_retransmits;  /* Tcp RetransSegs of /proc/net/snmp */
     int64_t cpus_busy_ns;      /* of the given CPUs, everybody's, since boot (/proc/stat) */
     int64_t cpus_steal_ns;

@@ -21,7 +21,7 @@ static enum ls_err check_folder(const char *dir, struct ls_diag *diag)
     return LS_OK;
 }
 
-/* An interrupted write leaves no sums at all, and that is fine: see replace_both in store.c. */
+/* An interrupted write leaves no sums at all, and that is fine: see replace_all in store.c. */
 static enum ls_err check_sum(const char *dir, struct ls_bytes text, struct ls_diag *diag)
 {
     struct coord_sums sums = { 0 };

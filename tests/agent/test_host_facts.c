@@ -1,8 +1,11 @@
 #include "tests/support/test.h"
 
+#include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -103,6 +106,52 @@ static void counters_of_cpus_that_are_not_there_are_zero(void **state)
     assert_int_equal(counters.cpus_steal_ns, 0);
 }
 
+/* The kernel's own word: the value below the name in /proc/self/net/netstat. */
+static uint64_t listen_overflows(void)
+{
+    char names[4096], values[4096], *name, *value, *rest_of_names, *rest_of_values;
+    FILE *file = fopen("/proc/self/net/netstat", "re");
+
+    assert_non_null(file);
+    assert_non_null(fgets(names, sizeof(names), file));
+    assert_non_null(fgets(values, sizeof(values), file));
+    (void)fclose(file);
+    name = strtok_r(names, " \n", &rest_of_names);
+    value = strtok_r(values, " \n", &rest_of_values);
+    while (name != NULL && value != NULL && strcmp(name, "ListenOverflows") != 0) {
+        name = strtok_r(NULL, " \n", &rest_of_names);
+        value = strtok_r(NULL, " \n", &rest_of_values);
+    }
+    assert_non_null(value);
+    return strtoull(value, NULL, 10);
+}
+
+static void each_overflow_of_an_accept_queue_counts_once(void **state)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    socklen_t len = sizeof(address);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct host_counters counters;
+    uint64_t before;
+    int fds[8];
+
+    (void)state;
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, len), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    for (size_t i = 0; i < LS_ARRAY_LEN(fds); i++) {
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)connect(fds[i], (struct sockaddr *)&address, len); /* nobody accepts it */
+    }
+    before = listen_overflows();
+    host_counters_read(NULL, &counters);
+    assert_true(before > 0);
+    assert_in_range(counters.listen_overflows, before, listen_overflows());
+    for (size_t i = 0; i < LS_ARRAY_LEN(fds); i++)
+        (void)close(fds[i]);
+    (void)close(listener);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -110,6 +159,7 @@ int main(void)
         cmocka_unit_test(limits_without_bound_fit_json),
         cmocka_unit_test(busy_time_grows_on_the_cpu_that_is_busy),
         cmocka_unit_test(counters_of_cpus_that_are_not_there_are_zero),
+        cmocka_unit_test(each_overflow_of_an_accept_queue_counts_once),
     };
 
     return cmocka_run_group_tests_name("agent.host_facts", tests, NULL, NULL);
