@@ -61,7 +61,7 @@ targets:
     command: [nginx, -p, "{dir}", -c, nginx.conf]
     port: $port
     tls: {$1}
-    ready: {timeout: 2s, request: {path: /, headers: {Host: example.test}}}
+    ready: {timeout: 6s, request: {path: /, headers: {Host: example.test}}}
 workloads:
 PLAN
     printf '%s\n' "$2"
