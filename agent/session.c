@@ -266,6 +266,10 @@ static void on_disarm(struct agent_session *s, const Ls__Disarm *disarm, int64_t
 
     if (disarm->trial != s->trial || disarm->attempt != s->attempt)
         return; /* of an attempt that is over */
+    /* The workers may have begun or given up, and nobody has looked yet: a load that runs on behind
+     * READY could be neither armed again nor told apart from the next attempt. */
+    if (s->phase == LS_PHASE_ARM || s->phase == LS_PHASE_ARMED)
+        s->class->poll(s->role, now_ns);
     if (s->phase == LS_PHASE_ARM || s->phase == LS_PHASE_ARMED) {
         s->class->disarm(s->role);
         agent_session_on(s, LS_ON_DISARM, now_ns, NULL);

@@ -26,6 +26,7 @@ static struct {
     unsigned entered_count;
     enum ls_err prepare_result;
     bool finish_at_once;
+    bool has_started; /* which the next poll tells */
     struct agent_session *session;
 } role;
 
@@ -118,7 +119,9 @@ static void role_release(void *r)
 static void role_poll(void *r, int64_t now_ns)
 {
     (void)r;
-    (void)now_ns;
+    if (role.has_started)
+        agent_session_on(role.session, LS_ON_START, now_ns, NULL);
+    role.has_started = false;
 }
 
 static int64_t role_tick(void *r, int64_t now_ns)
@@ -324,6 +327,23 @@ static void disarm_leads_back_to_ready_unless_the_load_has_begun(void **state)
     agent_session_destroy(s);
 }
 
+static void a_load_that_has_begun_unseen_is_not_disarmed(void **state)
+{
+    Ls__Disarm body = LS__DISARM__INIT;
+    struct agent_session *s = begin(true);
+
+    (void)state;
+    body.trial = 7;
+    body.attempt = 1;
+    to_armed(s);
+    role.has_started = true;
+    command(s, LS__ENVELOPE__BODY_DISARM, &body, 10 * S + MS);
+    assert_int_equal(role.disarmed, 0);
+    assert_int_equal(agent_session_phase(s), LS_PHASE_COLLECT);
+    assert_string_equal(sent.codes[sent.count - 1], "begun");
+    agent_session_destroy(s);
+}
+
 static void a_disarm_of_an_earlier_attempt_is_ignored(void **state)
 {
     Ls__Disarm body = LS__DISARM__INIT;
@@ -435,6 +455,7 @@ int main(void)
         cmocka_unit_test(a_trial_is_over_only_when_its_reports_are_stored),
         cmocka_unit_test(a_start_that_has_passed_is_never_made_up_for),
         cmocka_unit_test(disarm_leads_back_to_ready_unless_the_load_has_begun),
+        cmocka_unit_test(a_load_that_has_begun_unseen_is_not_disarmed),
         cmocka_unit_test(a_disarm_of_an_earlier_attempt_is_ignored),
         cmocka_unit_test(a_role_that_cannot_prepare_ends_in_collect_with_its_sentence),
         cmocka_unit_test(commands_that_do_not_fit_are_told_and_change_nothing),
