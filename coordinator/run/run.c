@@ -14,7 +14,8 @@
 #include "coordinator/run/fill.h"
 #include "coordinator/run/run_internal.h"
 
-#define RESTARTS_MAX 3u
+#define RESTARTS_MAX    3u
+#define SAME_SECOND_MAX 99u /* runs of a plan */
 
 static enum ls_err save(struct run *r, struct ls_diag *diag)
 {
@@ -58,18 +59,29 @@ static enum ls_err run_all(struct run *r, struct ls_diag *diag)
     return rc;
 }
 
+/* A folder of our own choosing: another run of the plan may have begun in the same second. */
+static enum ls_err create_store(struct run *r, struct ls_diag *diag)
+{
+    char name[256], numbered[272];
+    enum ls_err rc;
+
+    (void)coord_store_default_dir(r->options->plan->name, ls_clock_wall_ns(), name, sizeof(name));
+    rc = coord_store_create(name, &r->store, diag);
+    for (unsigned i = 2; rc == LS_ESTATE && i <= SAME_SECOND_MAX; i++) {
+        (void)snprintf(numbered, sizeof(numbered), "%s-%u", name, i);
+        rc = coord_store_create(numbered, &r->store, diag);
+    }
+    return rc;
+}
+
 static enum ls_err open_store(struct run *r, struct ls_diag *diag)
 {
     const char *dir = r->options->out_dir;
-    char name[256];
     enum ls_err rc;
 
     if (dir != NULL && *dir == '\0')
         return LS_OK;
-    if (dir == NULL)
-        dir =
-            coord_store_default_dir(r->options->plan->name, ls_clock_wall_ns(), name, sizeof(name));
-    rc = coord_store_create(dir, &r->store, diag);
+    rc = dir != NULL ? coord_store_create(dir, &r->store, diag) : create_store(r, diag);
     return rc == LS_OK ? coord_store_plan(r->store, r->options->plan_text, diag) : rc;
 }
 

@@ -127,5 +127,17 @@ says err 'could not be written to stdout'
 holds result/result.json 'r.status === "complete"'
 rm -rf result
 
+# A folder of its own for each run of a plan, also for those that begin in the same second.
+now=$(date +%s)
+for later in $(seq 0 20); do
+    taken=results/folder-$(date -u -d "@$((now + later))" +%Y%m%d-%H%M%S)
+    mkdir -p "$taken"
+    echo another run >"$taken/plan.yaml"
+done
+expect '0 4' "$lockstep" run plan.yaml --only '*/first'
+says out 'Files: results/folder-'
+same 'folders that hold a result' 1 "$(find results -path '*-2/result.json' | wc -l)"
+nothing_left
+
 unshare -m true 2>/dev/null || skip 'the rest needs unshare -m'
 unshare -m sh "$0" mounted
