@@ -113,6 +113,8 @@ static bool see(void *ctx, struct ls_bytes value)
     for (size_t i = 0; i < value.len && look->bad == 0; i++) {
         unsigned char c = value.data[i];
 
+        if (c == '\t' && !look->first_line)
+            continue; /* as in a header that does not vary */
         if (c < 0x20 || c == 0x7f || (look->first_line && c == ' '))
             look->bad = c == ' ' ? ' ' : 'c';
     }

@@ -382,6 +382,20 @@ static void what_would_break_a_request_apart_is_refused(void **state)
             "stands for nothing");
 }
 
+static void a_value_with_a_tab_may_stand_in_a_header_but_not_in_a_path(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene,
+               "{\"pipeline\":1,\"requests\":[{\"method\":\"GET\",\"path\":\"/\",\"weight\":1,"
+               "\"headers\":{\"X\":\"{pick:a\\tb,c}\"}}]}");
+    agent_build_destroy(build(&scene, 0, 1, 1));
+    scene_fini(&scene);
+    refused("{\"pipeline\":1,\"requests\":[{\"method\":\"GET\",\"path\":\"/{pick:a\\tb,c}\"}]}",
+            "control byte");
+}
+
 /* ---- mixes -------------------------------------------------------------------------------------
  */
 
@@ -431,6 +445,7 @@ int main(void)
         cmocka_unit_test(a_mix_is_exact_over_its_period_and_smooth_within),
         cmocka_unit_test(a_table_holds_what_would_be_rendered),
         cmocka_unit_test(what_would_break_a_request_apart_is_refused),
+        cmocka_unit_test(a_value_with_a_tab_may_stand_in_a_header_but_not_in_a_path),
         cmocka_unit_test(each_value_is_sent_equally_often_whatever_the_number_of_workers),
         cmocka_unit_test(values_without_a_table_are_rendered_when_they_are_sent),
         cmocka_unit_test(bodies_from_files_may_be_large_and_hold_anything),
