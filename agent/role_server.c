@@ -295,25 +295,45 @@ static int64_t server_tick(void *role, int64_t now_ns)
 
 /* ---- the end */
 
-static bool send_log_piece(struct server *s)
+static bool send_log(struct server *s, unsigned char *piece, size_t n)
 {
-    static unsigned char piece[LOG_PIECE_BYTES]; /* one control thread */
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
     Ls__TargetLog report = LS__TARGET_LOG__INIT;
-    ssize_t n = s->log_fd >= 0 ? pread(s->log_fd, piece, sizeof(piece), (off_t)s->log_sent) : 0;
 
-    if (n <= 0)
-        return false;
     report.trial = agent_session_trial(s->env.session);
     report.offset = s->log_sent;
     report.data.data = piece;
-    report.data.len = (size_t)n;
+    report.data.len = n;
     envelope.body_case = LS__ENVELOPE__BODY_TARGET_LOG;
     envelope.target_log = &report;
     if (agent_session_report(s->env.session, &envelope) != LS_OK)
         return false;
-    s->log_sent += (uint64_t)n;
+    s->log_sent += n;
     return true;
+}
+
+static bool send_log_piece(struct server *s)
+{
+    static unsigned char piece[LOG_PIECE_BYTES]; /* one control thread */
+    ssize_t n = s->log_fd >= 0 ? pread(s->log_fd, piece, sizeof(piece), (off_t)s->log_sent) : 0;
+
+    return n > 0 && send_log(s, piece, (size_t)n);
+}
+
+/* A log that is shorter than what the target wrote says so in its last line. */
+static void send_log_cut(struct server *s)
+{
+    unsigned char line[128];
+    int n;
+
+    if (s->end.log_dropped_bytes == 0)
+        return;
+    n = snprintf((char *)line, sizeof(line),
+                 "\n[lockstep: %" PRIu64 " further bytes were dropped]\n",
+                 s->end.log_dropped_bytes);
+    if (!send_log(s, line, (size_t)n))
+        ls_log(LS_LOG_ERROR, "server.log_cut_untold", "trial=%" PRIu32,
+               agent_session_trial(s->env.session));
 }
 
 static void send_end(struct server *s, int64_t now_ns)
@@ -350,6 +370,7 @@ static void continue_end(struct server *s, int64_t now_ns)
         return;
     while (agent_session_room(s->env.session) > ROOM_RESERVE) {
         if (!send_log_piece(s)) {
+            send_log_cut(s);
             send_end(s, now_ns);
             return;
         }
