@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "agent/exit.h"
@@ -280,6 +282,23 @@ static void tear_down(struct control *c)
         (void)close(c->timer_fd);
 }
 
+/* The socket of a process that was killed refuses, that of one that is only stopped does not. */
+static bool somebody_listens(const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bool yes = false;
+
+    if (strlen(path) < sizeof(address.sun_path)) {
+        (void)memcpy(address.sun_path, path, strlen(path) + 1);
+        yes = fd >= 0 && (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 ||
+                          errno == EAGAIN); /* its queue is full */
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    return yes;
+}
+
 /* A coordinator that was killed cannot tidy up. Its private folder is empty once the last of its
  * agents has removed what is its own and the socket, and only then can it be removed. */
 static void tidy_after(const char *url, const char *work_dir)
@@ -293,6 +312,8 @@ static void tidy_after(const char *url, const char *work_dir)
     if (strncmp(url, scheme, strlen(scheme)) != 0)
         return;
     (void)snprintf(folder, sizeof(folder), "%s", url + strlen(scheme));
+    if (somebody_listens(folder))
+        return; /* it was stopped for a while, and needs its folder for other agents */
     (void)unlink(folder);
     slash = strrchr(folder, '/');
     if (slash == NULL || slash == folder || ls_fs_remove_tree(work_dir, &diag) != LS_OK)
@@ -312,7 +333,6 @@ int agent_control_run(const struct agent_control_options *options)
     struct ls_diag diag = { 0 };
     char own_dir[256] = "";
     const char *work_dir = options->work_dir;
-    const pid_t parent = getppid();
 
     if (work_dir == NULL) {
         if (ls_fs_private_dir("lockstep-agent", own_dir, sizeof(own_dir), &diag) != LS_OK) {
@@ -329,8 +349,7 @@ int agent_control_run(const struct agent_control_options *options)
         c.status = AGENT_EXIT_FAULT;
     }
     tear_down(&c);
-    /* One that was only stopped for a while goes on, and needs its folder for other agents. */
-    if (options->once && c.lease_over && options->work_dir != NULL && getppid() != parent)
+    if (options->once && c.lease_over && options->work_dir != NULL)
         tidy_after(options->url, options->work_dir);
     if (own_dir[0] != '\0' && ls_fs_remove_tree(own_dir, &diag) != LS_OK)
         ls_log(LS_LOG_WARN, "agent.folder_left", "%s", diag.text);

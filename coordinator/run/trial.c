@@ -30,6 +30,7 @@ struct member {
     bool lost;
     bool reported;    /* totals of a client, end of a server */
     bool active;      /* was asked to prepare, so it has to come back to idle */
+    bool answered;    /* has said anything since then: idle is what it was before, too */
     uint32_t attempt; /* at start, as it last said */
     uint32_t answers; /* clock exchanges of this trial */
 };
@@ -138,7 +139,7 @@ static bool stood_down(const struct coord_machine *m)
 
 static bool idle(const struct member *member)
 {
-    return !member->active || member->phase == LS_PHASE_IDLE;
+    return !member->active || (member->answered && member->phase == LS_PHASE_IDLE);
 }
 
 static bool load_over(const struct member *member)
@@ -190,6 +191,7 @@ static void prepare(struct coord_machine *m, uint32_t agent)
     envelope.body_case = LS__ENVELOPE__BODY_PREPARE;
     envelope.prepare = &command;
     m->members[agent].active = true;
+    m->members[agent].answered = false;
     m->members[agent].phase = LS_PHASE_IDLE;
     m->env.command(m->env.ctx, agent, &envelope);
 }
@@ -508,6 +510,7 @@ static void on_phase(struct coord_machine *m, uint32_t agent, const Ls__PhaseRep
         fail(m, agent, "illegal_move", text, NULL, now_ns);
         return;
     }
+    member->answered = true;
     member->phase = to;
     member->attempt = report->attempt;
     if (failure != NULL && to == LS_PHASE_COLLECT)

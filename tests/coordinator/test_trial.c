@@ -392,6 +392,8 @@ static void a_mute_agent_ends_every_stage_by_its_limit(void **state)
         assert_string_equal(coord_machine_failure(w.machine)->code, "stuck");
         assert_non_null(
             strstr(coord_machine_failure(w.machine)->text, i == 0 ? "server is at" : "client-"));
+        for (uint32_t k = 0; k < AGENTS; k++)
+            assert_int_equal(coord_machine_is_stuck(w.machine, k), k == i);
         coord_machine_destroy(w.machine);
     }
 }
