@@ -7,6 +7,7 @@
 . "$(dirname -- "$0")/together.sh"
 need node
 
+together kill_one.sh coordinator enrol
 for phase in ${LS_PHASES:-start preflight arm warmup measure drain collect}; do
     for victim in ${LS_VICTIMS:-coordinator server client-1 client-2 supervisor target}; do
         together kill_one.sh "$victim" "$phase"
