@@ -5,8 +5,9 @@
 need node
 
 # 40 s hold exactly four freezes, evenly met by the arrivals: a tenth of the requests, of which each
-# waits for what is left of the freeze. p90 is the border, and not looked at.
-if [ "${LS_TRUTH_LONG:-1}" = 1 ]; then
+# waits for what is left of the freeze. p90 is the border, and not looked at. Measured times are for a
+# quiet machine, and so on request only; tests/agent/test_engine_truth.c is the same on invented time.
+if [ "${LS_TRUTH_LONG:-0}" = 1 ]; then
     start frozen "$agent" respond --latency constant:1ms --stall 10s:1s --die-with-parent
     wait_until 10 grep -q '^listening on' frozen.log
     port=$(sed -n 's/^listening on .*:\([0-9]*\)$/\1/p' frozen.log)
