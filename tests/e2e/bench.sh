@@ -7,7 +7,6 @@ need node
 
 # responder OPTION...: starts one; its address is then in $url.
 responder() {
-    : >respond.log
     start respond "$agent" respond --die-with-parent "$@"
     wait_until 30 grep -q listening respond.log
     url=http://$(sed -n 's/^listening on //p' respond.log)

@@ -106,7 +106,8 @@ free_port() {
 start() {
     name=$1
     shift
-    "$@" >"$name.log" 2>&1 &
+    : >"$name.log" # now: what is begun may take a while to do so
+    "$@" >>"$name.log" 2>&1 &
     pid=$!
     printf '%s\n' "$pid" >"$name.pid"
 }

@@ -74,6 +74,7 @@ expect 4 "$lockstep" bench "http://127.0.0.1:$port/" -n 100 --warmup 0s --expect
 holds out 'r.status === "complete" && r.exit_status === 4 && r.trials[0].requests.bad_body > 0'
 kill "$pid"
 wait "$pid" || :
+: >err
 "$lockstep" run long.yaml --json --out interrupted >out 2>err &
 run=$!
 wait_until 60 grep -q measure err
@@ -124,6 +125,7 @@ same 'live lines in CI' 0 "$(lines shown "$live")"
 
 # Ctrl-C as it is typed: the whole foreground gets it, and yet the run ends in order.
 mkfifo keys
+: >shown
 script -qec "'$lockstep' run long.yaml --out typed" /dev/null >shown <keys &
 run=$!
 exec 3>keys
