@@ -75,11 +75,11 @@ done
 misbehaves() {
     responder --every "50:$1"
     if [ "$2" = ok ]; then
-        bench '0 4' --io "$io" -n 200 -c 2 --warmup 0s --timeout 2s --expect-body 'Hello, World!'
+        bench '0 4' --io "$io" -n 200 -c 2 --warmup 0s --timeout 1s --expect-body 'Hello, World!'
         holds out 'r.trials[0].requests.ok === 200'
         return
     fi
-    bench 4 --io "$io" -n 200 -c 2 --warmup 0s --timeout 2s --expect-body 'Hello, World!'
+    bench 4 --io "$io" -n 200 -c 2 --warmup 0s --timeout 1s --expect-body 'Hello, World!'
     holds out "r.trials[0].requests.ok === 196 && r.trials[0].requests.$2 === 4"
     holds out 'r.trials[0].reasons.some((reason) => reason.code === "wrong_responses")'
     holds out '(t => t.service_time.count === t.requests.ok + t.requests.timeout)(r.trials[0])'

@@ -1,10 +1,11 @@
 /* tests/e2e/harness.c - what a shell script cannot do for an end-to-end test.
  *
  *   harness guard SECONDS COMMAND [ARGUMENT...]
- *       Runs COMMAND in a private folder ($LS_TMP) and ends with its status. When the command has
- *       ended, or its time is over, or the guard itself is told to stop or killed, everything that
- *       the command started is killed, whatever it did (setsid, double fork), and the folder is
- *       removed. Status 97: processes were left behind; 98: the time was over; 99: no guard.
+ *       Runs COMMAND in a private folder ($LS_TMP, and $TMPDIR) and ends with its status. When the
+ *       command has ended, or its time is over, or the guard itself is told to stop or killed,
+ *       everything that the command started is killed, whatever it did (setsid, double fork), and
+ *       the folder is removed. Status 97: processes were left behind; 98: the time was over; 99: no
+ *       guard.
  *   harness port [N]
  *       Prints N (1) ports of 127.0.0.1 that are free, outside the range from which the kernel
  *       takes ports for outgoing connections.
@@ -206,8 +207,8 @@ static void become(char **argv, const char *folder, const sigset_t *blocked)
     (void)sigprocmask(SIG_UNBLOCK, blocked, NULL);
     (void)setpgid(0, 0);
     (void)snprintf(pid, sizeof(pid), "%d", (int)getppid());
-    if (setenv("LS_TMP", folder, 1) != 0 || setenv("LS_GUARD", pid, 1) != 0 ||
-        freopen("/dev/null", "r", stdin) == NULL)
+    if (setenv("LS_TMP", folder, 1) != 0 || setenv("TMPDIR", folder, 1) != 0 ||
+        setenv("LS_GUARD", pid, 1) != 0 || freopen("/dev/null", "r", stdin) == NULL)
         _exit(STATUS_BROKEN);
     (void)execvp(argv[0], argv);
     (void)fprintf(stderr, "guard: %s: %s\n", argv[0], strerror(errno));

@@ -50,8 +50,8 @@ case " $allowed " in
     ;;
 esac
 finished_intact '1 3'
-holds run.json "r.exit_status === $ended && r.trials.length === 3"
-holds run.json 'r.trials[2].status === "done" && r.trials[2].requests.ok === 100'
+holds run.json "r.exit_status === $ended && r.trials.length === 3 &&
+                r.trials[2].status === 'done' && r.trials[2].requests.ok === 100"
 
 # The process is named, on stderr and in the trial.
 case $victim/$phase in

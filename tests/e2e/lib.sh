@@ -127,9 +127,10 @@ nothing_is_left() {
     "$LS_HARNESS" left "$LS_GUARD"
 }
 
-# Fails if anything is.
+# Fails if anything is, or if a run has left the folder that it makes for itself.
 nothing_left() {
     alive=$(nothing_is_left) || fail "still alive: $alive"
+    same 'folders left' '' "$(find . -maxdepth 2 -name 'lockstep-??????')"
 }
 
 # port_is_free PORT: nobody listens on it.
