@@ -34,7 +34,8 @@ struct agent_driver {
     /* Can this workload be driven at all? No I/O. */
     enum ls_err (*check)(const struct load_workload *workload, struct ls_diag *diag);
 
-    /* Starts a connection's life; *out_max_in_flight is how many operations it takes at once. */
+    /* Starts a connection's life, which env outlives; *out_max_in_flight is how many operations it
+     * takes at once. */
     enum ls_err (*open)(void *conn, const struct agent_driver_env *env,
                         uint32_t *out_max_in_flight);
 

@@ -280,6 +280,7 @@ enum ls_err agent_engine_create(const struct agent_engine_setup *setup,
     e->last_done_ns = e->measure_ns;
     init_numbers(e, worker);
     e->oldest_op = e->newest_op = NO_OP;
+    e->oldest = e->youngest = NO_CONN;
     e->conn_count = agent_engine_connections(workload, setup->worker);
     e->summary.connections.asked = e->conn_count;
     rc = engine_conns_create(e, diag);
@@ -303,6 +304,8 @@ void agent_engine_destroy(struct agent_engine *engine)
     if (engine->state != ENGINE_FINISHED && engine->conns != NULL && engine->ops != NULL)
         agent_engine_stop(engine, engine->now_ns);
     free(engine->thinkers);
+    free(engine->thoughts);
+    free(engine->lives);
     ls_hist_destroy(engine->early[0]);
     ls_hist_destroy(engine->early[1]);
     free(engine->queue);

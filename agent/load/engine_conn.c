@@ -35,22 +35,27 @@ static void list_append(struct conn *conn, enum conn_list_id id)
 static void age_append(struct conn *conn)
 {
     struct agent_engine *e = conn->engine;
+    struct life *life = &e->lives[conn->index];
 
-    conn->younger = NULL;
-    conn->older = e->youngest;
-    *(e->youngest != NULL ? &e->youngest->younger : &e->oldest) = conn;
-    e->youngest = conn;
+    life->younger = NO_CONN;
+    life->older = e->youngest;
+    *(e->youngest != NO_CONN ? &e->lives[e->youngest].younger : &e->oldest) = conn->index;
+    e->youngest = conn->index;
 }
 
 static void age_remove(struct conn *conn)
 {
     struct agent_engine *e = conn->engine;
+    struct life *life;
 
-    if (conn->older == NULL && e->oldest != conn)
+    if (e->lives == NULL)
+        return;
+    life = &e->lives[conn->index];
+    if (life->older == NO_CONN && e->oldest != conn->index)
         return; /* is not in it */
-    *(conn->older != NULL ? &conn->older->younger : &e->oldest) = conn->younger;
-    *(conn->younger != NULL ? &conn->younger->older : &e->youngest) = conn->older;
-    conn->older = conn->younger = NULL;
+    *(life->older != NO_CONN ? &e->lives[life->older].younger : &e->oldest) = life->younger;
+    *(life->younger != NO_CONN ? &e->lives[life->younger].older : &e->youngest) = life->older;
+    life->older = life->younger = NO_CONN;
 }
 
 void engine_conn_retire(struct conn *conn)
@@ -65,16 +70,18 @@ void engine_conn_retire(struct conn *conn)
 
 void engine_conns_start(struct agent_engine *e)
 {
-    for (struct conn *conn = e->oldest; conn != NULL; conn = conn->younger)
-        conn->at_ns = e->now_ns;
+    for (uint32_t i = e->oldest; i != NO_CONN; i = e->lives[i].younger)
+        engine_conn(e, i)->at_ns = e->now_ns;
 }
 
 static void retire_the_old(struct agent_engine *e)
 {
     struct conn *conn;
 
-    while (e->state == ENGINE_RUNNING && (conn = e->oldest) != NULL &&
-           e->now_ns - conn->at_ns >= e->set.workload->lifetime_ns) {
+    while (e->state == ENGINE_RUNNING && e->oldest != NO_CONN) {
+        conn = engine_conn(e, e->oldest);
+        if (e->now_ns - conn->at_ns < e->set.workload->lifetime_ns)
+            break;
         age_remove(conn);
         list_remove(conn);
         conn->spent = true;
@@ -92,6 +99,8 @@ static void conn_init(struct agent_engine *e, uint32_t index)
     conn->index = index;
     conn->unsent_first = conn->unsent_last = NO_OP;
     conn->free_op = NO_OP;
+    if (e->lives != NULL)
+        e->lives[index].younger = e->lives[index].older = NO_CONN;
     for (uint32_t i = e->depth; i-- > 0;) {
         uint32_t id = index * e->depth + i;
 
@@ -107,6 +116,7 @@ enum ls_err engine_conns_create(struct agent_engine *e, struct ls_diag *diag)
     const struct load_workload *workload = e->set.workload;
     size_t link_end = ((sizeof(struct conn) + 15) & ~(size_t)15) + e->set.link->link_size;
     uint64_t ops = (uint64_t)e->conn_count * workload->pipeline;
+    bool mortal = workload->lifetime_requests > 0 || workload->lifetime_ns > 0;
 
     e->driver_offset = (link_end + 15) & ~(size_t)15;
     /* Packed: with very many idle ones, memory is what counts, and one thread has them all. */
@@ -121,7 +131,9 @@ enum ls_err engine_conns_create(struct agent_engine *e, struct ls_diag *diag)
                        e->conn_count, workload->pipeline);
     e->conns = calloc(e->conn_count, e->conn_stride);
     e->ops = calloc(ops, sizeof(*e->ops));
-    if (e->conns == NULL || e->ops == NULL)
+    if (mortal)
+        e->lives = calloc(e->conn_count, sizeof(*e->lives));
+    if (e->conns == NULL || e->ops == NULL || (mortal && e->lives == NULL))
         return ls_fail(diag, LS_ENOMEM, "no memory for %u connections", e->conn_count);
     for (uint32_t i = 0; i < e->conn_count; i++)
         conn_init(e, i);
@@ -266,7 +278,8 @@ static void on_opened(void *ctx, int error)
     record_opening(conn);
     conn->state = CONN_OPEN;
     conn->used = conn->stuck = conn->given_up = conn->spent = false;
-    conn->taken = 0;
+    if (e->lives != NULL)
+        e->lives[conn->index].taken = 0;
     conn->at_ns = e->now_ns;
     if (e->set.workload->lifetime_ns > 0)
         age_append(conn);

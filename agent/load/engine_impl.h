@@ -8,6 +8,7 @@
 #include "common/schedule.h"
 
 #define NO_OP          UINT32_MAX
+#define NO_CONN        UINT32_MAX
 #define STAMP_ERROR_NS INT64_C(2000) /* of the difference between two clocks, read in turn */
 
 enum op_state { OP_FREE, OP_UNSENT, OP_SENT };
@@ -41,21 +42,16 @@ struct conn {
     struct agent_engine *engine;
     struct conn *next;
     struct conn *prev;
-    struct conn *younger; /* in the list of open ones by age, if they have a lifetime */
-    struct conn *older;
     int64_t at_ns; /* connecting: since; open: since; back-off: until */
     /* Connecting: the handshake, when the transport is connected and one follows. Open: the answer
      * coming in. 0: not yet. */
     int64_t began_ns;
-    int64_t wakes_ns; /* thinking: until */
-    uint64_t taken;   /* requests since it was opened */
     uint32_t index;
     uint32_t in_flight;
     uint32_t limit; /* of in_flight: what was asked for and the driver can do */
     uint32_t free_op;
     uint32_t unsent_first;
     uint32_t unsent_last;
-    uint32_t thoughts; /* how often it has thought */
     uint8_t state;
     uint8_t list;
     uint8_t failures; /* in a row: connects, or connections that were of no use */
@@ -67,6 +63,19 @@ struct conn {
     bool spent;    /* at the end of its lifetime: takes no more */
     bool retired;  /* was closed for that */
     bool thinking; /* is in the heap of those; whether or not it is open */
+};
+
+/* Of a connection, beside it because most loads have no lifetimes. */
+struct life {
+    uint64_t taken;   /* requests since it was opened */
+    uint32_t younger; /* in the list of open ones by age, NO_CONN at its end; if they are limited */
+    uint32_t older;
+};
+
+/* A connection that thinks. */
+struct thinker {
+    int64_t wakes_ns;
+    struct conn *conn;
 };
 
 struct conn_list {
@@ -138,10 +147,12 @@ struct agent_engine {
     uint32_t connecting;
     uint32_t connecting_max;
     struct conn_list lists[LIST_COUNT];
-    struct conn *oldest; /* of the open ones, if they have a lifetime */
-    struct conn *youngest;
-    uint64_t lifetime;      /* in requests; UINT64_MAX: no limit */
-    struct conn **thinkers; /* owned; heap, the first to wake on top. NULL: nobody thinks */
+    struct life *lives; /* owned; of each connection. NULL: they have no lifetimes */
+    uint32_t oldest;    /* of the open ones, if their time is limited */
+    uint32_t youngest;
+    uint64_t lifetime;        /* in requests; UINT64_MAX: no limit */
+    struct thinker *thinkers; /* owned; heap, the first to wake on top. NULL: nobody thinks */
+    uint32_t *thoughts;       /* owned; how often each connection has thought, with thinkers */
     uint32_t thinker_count;
     uint64_t events;
 
@@ -184,7 +195,8 @@ void engine_conns_start(struct agent_engine *e); /* lifetimes begin */
 enum ls_err engine_think_create(struct agent_engine *e, struct ls_diag *diag);
 void engine_think_start(struct agent_engine *e); /* all connections, spread over a think time */
 void engine_think(struct conn *conn);            /* from now on; sets due_ns */
-struct conn *engine_think_wake(struct agent_engine *e); /* NULL: none is due; sets due_ns */
+/* NULL: none is due; sets due_ns, and *out_woke_ns to when it should have been woken. */
+struct conn *engine_think_wake(struct agent_engine *e, int64_t *out_woke_ns);
 
 /* engine_ops.c */
 void engine_refill(struct conn *conn);                  /* an open connection may have room */

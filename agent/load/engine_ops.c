@@ -108,7 +108,7 @@ static bool op_submit(struct conn *conn, int64_t scheduled_ns, uint64_t request,
     conn->in_flight++;
     e->outstanding++;
     if (LS_LIKELY(e->set.driver->submit(conn_driver(conn), id, request) == LS_OK)) {
-        if (LS_UNLIKELY(++conn->taken >= e->lifetime))
+        if (LS_UNLIKELY(e->lives != NULL) && ++e->lives[conn->index].taken >= e->lifetime)
             conn->spent = true;
         return true;
     }
@@ -397,11 +397,12 @@ void engine_refill(struct conn *conn)
 static void wake_thinkers(struct agent_engine *e)
 {
     struct conn *conn;
+    int64_t woke_ns;
 
-    while ((conn = engine_think_wake(e)) != NULL) {
+    while ((conn = engine_think_wake(e, &woke_ns)) != NULL) {
         if (conn->state != CONN_OPEN)
-            continue;                        /* sends as soon as it is */
-        refill_closed(conn, conn->wakes_ns); /* so that waking late shows as send lag */
+            continue;                 /* sends as soon as it is */
+        refill_closed(conn, woke_ns); /* so that waking late shows as send lag */
         end_if_over(conn);
         e->now_ns = e->set.clock();
     }

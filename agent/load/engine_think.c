@@ -7,38 +7,38 @@
 
 static void set_due(struct agent_engine *e)
 {
-    e->due_ns = e->thinker_count > 0 ? e->thinkers[0]->wakes_ns : AGENT_NEVER_NS;
+    e->due_ns = e->thinker_count > 0 ? e->thinkers[0].wakes_ns : AGENT_NEVER_NS;
 }
 
-static void push(struct agent_engine *e, struct conn *conn)
+static void push(struct agent_engine *e, struct conn *conn, int64_t wakes_ns)
 {
     uint32_t at = e->thinker_count++;
 
-    while (at > 0 && e->thinkers[(at - 1) / 2]->wakes_ns > conn->wakes_ns) {
+    while (at > 0 && e->thinkers[(at - 1) / 2].wakes_ns > wakes_ns) {
         e->thinkers[at] = e->thinkers[(at - 1) / 2];
         at = (at - 1) / 2;
     }
-    e->thinkers[at] = conn;
+    e->thinkers[at] = (struct thinker){ wakes_ns, conn };
     conn->thinking = true;
 }
 
-static struct conn *pop(struct agent_engine *e)
+static struct thinker pop(struct agent_engine *e)
 {
-    struct conn *first = e->thinkers[0];
-    struct conn *last = e->thinkers[--e->thinker_count];
+    struct thinker first = e->thinkers[0];
+    struct thinker last = e->thinkers[--e->thinker_count];
     uint32_t at = 0;
 
     for (uint32_t child = 1; child < e->thinker_count; child = 2 * at + 1) {
         if (child + 1 < e->thinker_count &&
-            e->thinkers[child + 1]->wakes_ns < e->thinkers[child]->wakes_ns)
+            e->thinkers[child + 1].wakes_ns < e->thinkers[child].wakes_ns)
             child++;
-        if (e->thinkers[child]->wakes_ns >= last->wakes_ns)
+        if (e->thinkers[child].wakes_ns >= last.wakes_ns)
             break;
         e->thinkers[at] = e->thinkers[child];
         at = child;
     }
     e->thinkers[at] = last;
-    first->thinking = false;
+    first.conn->thinking = false;
     return first;
 }
 
@@ -58,13 +58,15 @@ static int64_t exponential(struct conn *conn)
     uint64_t seed = workload->seed ^ ((number_of(conn) + 1) * UINT64_C(0xd1342543de82ef95));
     double mean = (double)workload->think_ns;
 
-    return (int64_t)(mean * ls_minus_log(ls_uniform_at(ls_uniform_stream(seed), conn->thoughts++)));
+    return (int64_t)(mean * ls_minus_log(ls_uniform_at(ls_uniform_stream(seed),
+                                                       conn->engine->thoughts[conn->index]++)));
 }
 
 enum ls_err engine_think_create(struct agent_engine *e, struct ls_diag *diag)
 {
     e->thinkers = calloc(e->conn_count, sizeof(*e->thinkers));
-    if (e->thinkers == NULL)
+    e->thoughts = calloc(e->conn_count, sizeof(*e->thoughts));
+    if (e->thinkers == NULL || e->thoughts == NULL)
         return ls_fail(diag, LS_ENOMEM, "no memory for %u connections that think", e->conn_count);
     return LS_OK;
 }
@@ -77,10 +79,10 @@ void engine_think_start(struct agent_engine *e)
         struct conn *conn = engine_conn(e, i);
         double part = (double)number_of(conn) / workload->connections;
 
-        conn->wakes_ns = e->now_ns + (workload->think_exponential
-                                          ? exponential(conn)
-                                          : (int64_t)(part * (double)workload->think_ns));
-        push(e, conn);
+        push(e, conn,
+             e->now_ns + (workload->think_exponential
+                              ? exponential(conn)
+                              : (int64_t)(part * (double)workload->think_ns)));
     }
     set_due(e);
 }
@@ -92,19 +94,19 @@ void engine_think(struct conn *conn)
 
     if (e->state == ENGINE_FINISHED)
         return;
-    conn->wakes_ns =
-        e->now_ns + (workload->think_exponential ? exponential(conn) : workload->think_ns);
-    push(e, conn);
+    push(e, conn,
+         e->now_ns + (workload->think_exponential ? exponential(conn) : workload->think_ns));
     set_due(e);
 }
 
-struct conn *engine_think_wake(struct agent_engine *e)
+struct conn *engine_think_wake(struct agent_engine *e, int64_t *out_woke_ns)
 {
-    struct conn *conn = NULL;
+    struct thinker first;
 
-    if (e->due_ns <= e->now_ns && e->thinker_count > 0) {
-        conn = pop(e);
-        set_due(e);
-    }
-    return conn;
+    if (e->due_ns > e->now_ns || e->thinker_count == 0)
+        return NULL;
+    first = pop(e);
+    set_due(e);
+    *out_woke_ns = first.wakes_ns;
+    return first.conn;
 }

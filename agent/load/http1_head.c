@@ -261,11 +261,11 @@ static size_t reason_bytes(struct http1_parser *p, const unsigned char *at,
                            const unsigned char *end)
 {
     size_t n = run_of(at, end, C_TEXT, HTTP1_VALUE_MAX - p->run);
-    size_t kept = n;
+    size_t room = p->reason != NULL ? HTTP1_REASON_KEPT - (size_t)p->reason_len : 0;
+    size_t kept = n < room ? n : room;
 
-    if (kept > sizeof(p->reason) - p->reason_len)
-        kept = sizeof(p->reason) - p->reason_len;
-    memcpy(p->reason + p->reason_len, at, kept);
+    if (kept > 0)
+        memcpy(p->reason + p->reason_len, at, kept);
     p->reason_len = (uint8_t)(p->reason_len + kept);
     p->run += (uint32_t)n;
     if (at + n == end)

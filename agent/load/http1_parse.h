@@ -55,7 +55,7 @@ enum http1_coding {
 
 #define HTTP1_REASON_KEPT 40
 
-/* Zeroed: between responses. Read the first part at HEAD and later, write nothing. */
+/* Zeroed: between responses. Read the first part at HEAD and later, write only reason. */
 struct http1_parser {
     uint16_t status;
     uint8_t minor; /* of HTTP/1.minor */
@@ -69,7 +69,7 @@ struct http1_parser {
     uint64_t body_left;      /* of the length, or of the current chunk */
     uint64_t content_length; /* 0 if none was given */
     const char *why;         /* static text, after BAD */
-    char reason[HTTP1_REASON_KEPT];
+    char *reason; /* HTTP1_REASON_KEPT bytes of the caller, if he set it behind http1_begin() */
 
     /* Private. */
     uint8_t state;

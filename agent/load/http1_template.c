@@ -86,5 +86,6 @@ void http1_template_learn(struct http1_template *t, struct ls_bytes head,
     memcpy(t->head, head.data, head.len);
     t->len = (uint16_t)head.len;
     t->after = *parser;
+    t->after.reason = NULL; /* may not live as long */
     find_date(t);
 }

@@ -19,6 +19,7 @@ enum { IO_BYTES = 16384 };
 struct load_probe {
     const struct load_workload *workload;
     const struct agent_driver *driver;
+    struct agent_driver_env driver_env;
     void *conn; /* owned: the driver's state, zeroed before open() */
     bool open;  /* of the driver; without a socket only within an exchange */
     int fd;     /* -1: none */
@@ -69,6 +70,7 @@ enum ls_err load_probe_create(const struct load_workload *workload, int cancel_f
         return ls_fail(diag, LS_ENOMEM, "no memory for a probe");
     probe->workload = workload;
     probe->driver = driver;
+    probe->driver_env = (struct agent_driver_env){ workload, on_done, probe };
     probe->cancel_fd = cancel_fd;
     probe->fd = -1;
     probe_answer_init(&probe->answer);
@@ -438,7 +440,6 @@ static enum ls_err explain(struct load_probe *probe, struct ls_diag *diag)
 
 static enum ls_err exchange(struct load_probe *probe, uint64_t request, struct ls_diag *diag)
 {
-    const struct agent_driver_env env = { probe->workload, on_done, probe };
     uint32_t most = 0;
     bool usable = true;
     enum ls_err rc;
@@ -448,7 +449,7 @@ static enum ls_err exchange(struct load_probe *probe, uint64_t request, struct l
     if (!probe->open) {
         memset(probe->conn, 0, probe->driver->conn_size);
         probe->open = true; /* close() is safe after a failed open() */
-        rc = probe->driver->open(probe->conn, &env, &most);
+        rc = probe->driver->open(probe->conn, &probe->driver_env, &most);
         if (rc != LS_OK)
             return ls_fail(diag, rc, "%s: cannot set up a connection", probe->shown.label);
     }

@@ -61,13 +61,15 @@ static const char *quote(struct ls_bytes text, char out[QUOTE_TEXT])
 
 /* Reads what was kept once more, now that there is time: head into parser, body appended. */
 static void read_again(const struct probe_answer *answer, const struct load_request *request,
-                       struct http1_parser *parser, struct ls_buf *body)
+                       struct http1_parser *parser, char reason[HTTP1_REASON_KEPT],
+                       struct ls_buf *body)
 {
     struct ls_bytes in = { answer->kept.data, answer->kept.len };
     struct ls_bytes piece;
     enum http1_step step;
 
     http1_begin(parser, request->no_body ? HTTP1_TO_HEAD : 0);
+    parser->reason = reason;
     do {
         step = http1_parse(parser, &in, &piece);
         if (step == HTTP1_BODY)
@@ -130,6 +132,7 @@ void probe_answer_explain(const struct probe_answer *answer, const struct load_r
                           const struct agent_reply *reply, struct ls_diag *diag)
 {
     char got[QUOTE_TEXT];
+    char reason[HTTP1_REASON_KEPT];
     struct http1_parser parser;
     struct ls_buf body;
 
@@ -140,7 +143,7 @@ void probe_answer_explain(const struct probe_answer *answer, const struct load_r
         return;
     }
     ls_buf_init(&body, PROBE_ANSWER_KEPT);
-    read_again(answer, request, &parser, &body);
+    read_again(answer, request, &parser, reason, &body);
     if (reply->outcome == LOAD_BAD_STATUS)
         explain_status(request, reply, &parser, (struct ls_bytes){ body.data, body.len }, diag);
     else

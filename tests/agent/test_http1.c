@@ -61,6 +61,7 @@ static const struct load_workload workload = { .driver = "http1",
 
 struct talk {
     unsigned char conn[1024];
+    struct agent_driver_env env;
     const struct agent_driver *driver;
     char log[LOG_BYTES];
     size_t log_len;
@@ -92,14 +93,14 @@ static void on_done(void *ctx, uint32_t op, const struct agent_reply *reply)
 
 static void talk_begin(struct talk *talk, const struct load_workload *load)
 {
-    struct agent_driver_env env = { load, on_done, talk };
     uint32_t most = 0;
 
     memset(talk, 0, sizeof(*talk));
+    talk->env = (struct agent_driver_env){ load, on_done, talk };
     talk->driver = agent_driver_find("http1");
     assert_non_null(talk->driver);
     assert_true(talk->driver->conn_size <= sizeof(talk->conn));
-    assert_int_equal(talk->driver->open(talk->conn, &env, &most), LS_OK);
+    assert_int_equal(talk->driver->open(talk->conn, &talk->env, &most), LS_OK);
     assert_int_equal(most, load->pipeline);
 }
 

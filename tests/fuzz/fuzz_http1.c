@@ -136,6 +136,8 @@ static void compare_drives(const uint8_t *plan, const uint8_t *data, size_t len)
 }
 
 /* What a parser saw, in short. */
+#define REASON_AT 13u /* "HTTP/1.1 200 " */
+
 struct sight {
     struct http1_template *template; /* NULL: none is used */
     unsigned flags;
@@ -143,6 +145,7 @@ struct sight {
     uint64_t body_bytes;
     enum http1_step last;
     bool begun;
+    char reason[HTTP1_REASON_KEPT];
     struct http1_parser parser;
 };
 
@@ -159,7 +162,7 @@ static void mix_head(struct sight *sight)
     mix(sight, p->content_length);
     mix(sight, p->framing * 8u + p->keep_alive * 4u + p->reason_given * 2u + p->minor);
     for (size_t i = 0; i < p->reason_len; i++)
-        mix(sight, (unsigned char)p->reason[i]);
+        mix(sight, (unsigned char)sight->reason[i]);
 }
 
 /* What is common to a head that was parsed and one that was known. */
@@ -167,10 +170,13 @@ static void begin(struct sight *sight, struct ls_bytes *in)
 {
     sight->begun = true;
     if (sight->template != NULL &&
-        http1_template_use(sight->template, sight->flags, in, &sight->parser))
+        http1_template_use(sight->template, sight->flags, in, &sight->parser)) {
+        memcpy(sight->reason, sight->template->head + REASON_AT, sight->parser.reason_len);
         mix_head(sight);
-    else
+    } else {
         http1_begin(&sight->parser, sight->flags);
+        sight->parser.reason = sight->reason;
+    }
 }
 
 static void note(struct sight *sight, enum http1_step step, struct ls_bytes body,

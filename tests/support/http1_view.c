@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define REASON_AT 13u /* "HTTP/1.1 200 " */
+
 static char *next_row(struct http1_view *view)
 {
     unsigned at = view->rows < HTTP1_VIEW_ROWS ? view->rows++ : HTTP1_VIEW_ROWS - 1;
@@ -40,7 +42,7 @@ static void show_response(struct http1_view *view, uint64_t missing, const char 
     char rest[64] = "";
 
     if (p->reason_given)
-        (void)snprintf(reason, sizeof(reason), "'%.*s'", (int)p->reason_len, p->reason);
+        (void)snprintf(reason, sizeof(reason), "'%.*s'", (int)p->reason_len, view->reason);
     show_framing(p, framing, sizeof(framing));
     sha1_start(view->body, view->body_bytes, sha1);
     if (missing > 0)
@@ -76,10 +78,13 @@ static void begin(struct http1_view *view, struct ls_bytes *in)
     view->index++;
     view->begun = true;
     view->body_bytes = 0;
-    if (view->template != NULL && http1_template_use(view->template, flags, in, &view->parser))
+    if (view->template != NULL && http1_template_use(view->template, flags, in, &view->parser)) {
         view->hits++;
-    else
+        memcpy(view->reason, view->template->head + REASON_AT, view->parser.reason_len);
+    } else {
         http1_begin(&view->parser, flags);
+        view->parser.reason = view->reason;
+    }
 }
 
 /* One step; start is where the response began if that is in this piece. */

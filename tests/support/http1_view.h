@@ -15,6 +15,7 @@ struct http1_view {
 
     unsigned hits; /* heads that the template took */
     struct http1_parser parser;
+    char reason[HTTP1_REASON_KEPT];
     bool begun;
     unsigned index;
     unsigned char body[1 << 17]; /* of the current response */

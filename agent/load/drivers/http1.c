@@ -21,14 +21,22 @@ struct op {
     uint64_t at;      /* of a request that varies: place in its table, or turn if it has none */
 };
 
+/* What only some loads need: requests that are rendered when they are sent, bodies that are
+ * decoded. */
+struct extra {
+    struct gunzip *gunzip; /* owned; NULL: nothing is decoded */
+    const char *undecoded; /* static text: why the body could not be decoded */
+    unsigned char
+        *expected; /* the body expected for what was rendered; behind it in the same block */
+    unsigned char rendered[];
+};
+
 struct http1_conn {
-    struct agent_driver_env env;
+    const struct agent_driver_env *env;
     struct ls_bytes out;      /* what is left of the request that is being sent */
     struct ls_bytes out_body; /* ... and comes behind that */
     struct ls_bytes expect;   /* the body that answers the oldest operation, once that has begun */
-    unsigned char *rendered;  /* owned: a request that is rendered when it is sent ... */
-    unsigned char *expected;  /* ... and the body expected for it; in the same block */
-    struct gunzip *gunzip;    /* owned */
+    struct extra *extra;      /* owned; NULL: not needed */
 
     /* Operations without an answer: count of them from first on, the last unsent of which have not
      * begun to be sent. The answer to one may be complete before the request is (out). */
@@ -39,12 +47,11 @@ struct http1_conn {
     uint32_t count;
     uint32_t unsent; /* of no meaning once it is over */
 
-    bool over;             /* takes and gives nothing more; eof() reports what is left */
-    bool closing;          /* a request that says "Connection: close" was submitted */
-    bool begun;            /* the parser is in a response */
-    bool unsolicited;      /* ... that nobody asked for */
-    bool differs;          /* the body is not the expected one from mismatch_at on */
-    const char *undecoded; /* static text: why the body could not be decoded */
+    bool over;        /* takes and gives nothing more; eof() reports what is left */
+    bool closing;     /* a request that says "Connection: close" was submitted */
+    bool begun;       /* the parser is in a response */
+    bool unsolicited; /* ... that nobody asked for */
+    bool differs;     /* the body is not the expected one from mismatch_at on */
     uint64_t body_bytes;
     uint64_t mismatch_at;
     struct http1_parser parser;
@@ -52,7 +59,7 @@ struct http1_conn {
 
 static const struct load_request *request_of(const struct http1_conn *c, const struct op *op)
 {
-    return &c->env.workload->requests[op->request];
+    return &c->env->workload->requests[op->request];
 }
 
 static enum ls_err check_request(const struct load_request *request, struct ls_diag *diag)
@@ -89,23 +96,39 @@ static enum ls_err http1_check(const struct load_workload *workload, struct ls_d
     return LS_OK;
 }
 
+static enum ls_err open_extra(struct http1_conn *c)
+{
+    const struct load_workload *workload = c->env->workload;
+
+    if (workload->rendered_max == 0 && !workload->gunzips)
+        return LS_OK;
+    c->extra = calloc(1, sizeof(*c->extra) + workload->rendered_max + workload->expected_max);
+    if (c->extra == NULL)
+        return LS_ENOMEM;
+    c->extra->expected = c->extra->rendered + workload->rendered_max;
+    return workload->gunzips ? gunzip_create(&c->extra->gunzip) : LS_OK;
+}
+
+static void close_extra(struct http1_conn *c)
+{
+    if (c->extra == NULL)
+        return;
+    gunzip_destroy(c->extra->gunzip);
+    free(c->extra);
+    c->extra = NULL;
+}
+
 static enum ls_err http1_open(void *conn, const struct agent_driver_env *env,
                               uint32_t *out_max_in_flight)
 {
     struct http1_conn *c = conn;
 
-    c->env = *env;
+    c->env = env;
     c->cap = env->workload->pipeline;
     c->ring = c->cap == 1 ? &c->one : calloc(c->cap, sizeof(*c->ring));
     if (c->ring == NULL)
         return LS_ENOMEM;
-    if (env->workload->rendered_max > 0) {
-        c->rendered = malloc(env->workload->rendered_max + env->workload->expected_max);
-        if (c->rendered == NULL)
-            return LS_ENOMEM;
-        c->expected = c->rendered + env->workload->rendered_max;
-    }
-    if (env->workload->gunzips && gunzip_create(&c->gunzip) != LS_OK)
+    if (open_extra(c) != LS_OK)
         return LS_ENOMEM;
     *out_max_in_flight = c->cap;
     return LS_OK;
@@ -118,10 +141,7 @@ static void http1_close(void *conn)
     if (c->ring != &c->one)
         free(c->ring);
     c->ring = NULL;
-    free(c->rendered);
-    c->rendered = NULL;
-    gunzip_destroy(c->gunzip);
-    c->gunzip = NULL;
+    close_extra(c);
     c->over = true;
     c->count = 0;
     c->unsent = 0;
@@ -145,7 +165,7 @@ static enum ls_err http1_submit(void *conn, uint32_t op, uint64_t request)
         return LS_ESTATE;
     if (c->count == c->cap || c->closing)
         return LS_EAGAIN;
-    turn = load_workload_turn(c->env.workload, request);
+    turn = load_workload_turn(c->env->workload, request);
     slot = ring_at(c, c->count);
     slot->op = op;
     slot->request = turn.request;
@@ -170,8 +190,8 @@ static void send_begin(struct http1_conn *c, const struct op *op)
     if (varied->table != NULL)
         c->out = (struct ls_bytes){ varied->table[op->at].bytes, varied->table[op->at].len };
     else
-        c->out =
-            (struct ls_bytes){ c->rendered, load_variation_render(varied, op->at, c->rendered) };
+        c->out = (struct ls_bytes){ c->extra->rendered,
+                                    load_variation_render(varied, op->at, c->extra->rendered) };
     c->out_body = varied->fixed_body;
 }
 
@@ -224,7 +244,8 @@ static struct ls_bytes expect_of(struct http1_conn *c, const struct load_request
         return request->expect_body;
     if (varied->table != NULL)
         return (struct ls_bytes){ varied->table[op->at].expect, varied->table[op->at].expect_len };
-    return (struct ls_bytes){ c->expected, load_variation_expect(varied, op->at, c->expected) };
+    return (struct ls_bytes){ c->extra->expected,
+                              load_variation_expect(varied, op->at, c->extra->expected) };
 }
 
 /* Takes the head as well if it is a known one. */
@@ -240,8 +261,8 @@ static void answer_begin(struct http1_conn *c, struct ls_bytes *in)
     c->differs = false;
     c->expect = expect_of(c, request, op);
     if (LS_UNLIKELY(request->gunzip)) {
-        c->undecoded = NULL;
-        gunzip_begin(c->gunzip);
+        c->extra->undecoded = NULL;
+        gunzip_begin(c->extra->gunzip);
     }
     if (!http1_template_use(template_of(c), flags, in, &c->parser))
         http1_begin(&c->parser, flags);
@@ -290,7 +311,7 @@ static void take_body(struct http1_conn *c, struct ls_bytes body)
     if (LS_LIKELY(!request_of(c, ring_at(c, 0))->gunzip))
         (void)compare_body(c, body); /* judge() looks at differs */
     else if (c->parser.coding == HTTP1_CODING_GZIP)
-        c->undecoded = gunzip_feed(c->gunzip, body, compare_body, c);
+        c->extra->undecoded = gunzip_feed(c->extra->gunzip, body, compare_body, c);
     else
         c->body_bytes += body.len;
 }
@@ -300,7 +321,7 @@ static const char *why_undecoded(const struct http1_conn *c)
 {
     if (c->parser.coding != HTTP1_CODING_GZIP)
         return "content-encoding is not gzip, which the plan asks for";
-    return c->undecoded != NULL ? c->undecoded : gunzip_end(c->gunzip);
+    return c->extra->undecoded != NULL ? c->extra->undecoded : gunzip_end(c->extra->gunzip);
 }
 
 static const char *why_differs(const struct http1_conn *c, const struct load_request *request)
@@ -348,7 +369,7 @@ static void finish(struct http1_conn *c, const struct agent_reply *reply)
     c->first = c->first + 1 < c->cap ? c->first + 1 : 0;
     c->count--;
     c->begun = false;
-    c->env.done(c->env.ctx, op, reply);
+    c->env->done(c->env->ctx, op, reply);
 }
 
 /* 0 unless all three digits were read. */
