@@ -2,7 +2,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -13,6 +15,7 @@
 
 static const char ipc_scheme[] = "ipc://";
 static const char tcp_scheme[] = "tcp://";
+static const char tls_scheme[] = "tls+tcp://";
 
 static bool starts_with(const char *text, const char *prefix)
 {
@@ -29,18 +32,25 @@ static bool is_loopback(const char *host)
     return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
-/* "127.0.0.1:80" or "[::1]:80": splits off the host. */
+/* "host:80", "127.0.0.1:80" or "[::1]:80": splits off the host. */
 static bool take_host(const char *text, char *out, size_t out_bytes)
 {
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
     const char *end = strrchr(text, ':');
     size_t len;
 
-    if (end == NULL || strspn(end + 1, "0123456789") != strlen(end + 1) || end[1] == '\0')
+    if (end == NULL || strspn(end + 1, "0123456789") != strlen(end + 1) || end[1] == '\0' ||
+        strlen(end + 1) > 5 || strtoul(end + 1, NULL, 10) > UINT16_MAX)
         return false;
     len = (size_t)(end - text);
     if (len >= 2 && text[0] == '[' && text[len - 1] == ']') {
         text++;
         len -= 2;
+        if (strspn(text, "0123456789abcdefABCDEF:.") < len)
+            return false;
+    } else if (strspn(text, letters) < len && !(len == 1 && text[0] == '*')) {
+        return false;
     }
     if (len == 0 || len >= out_bytes)
         return false;
@@ -49,11 +59,27 @@ static bool take_host(const char *text, char *out, size_t out_bytes)
     return true;
 }
 
+static enum ls_err check_tcp(struct ls_address *address, struct ls_diag *diag)
+{
+    const char *scheme = address->tls ? tls_scheme : tcp_scheme;
+    const char *rest = address->url + strlen(scheme);
+
+    if (!take_host(rest, address->host, sizeof(address->host)))
+        return ls_fail(diag, LS_EINVAL, "%s: want %s%s:PORT", address->url, scheme,
+                       address->tls ? "HOST" : "ADDRESS");
+    if (!address->tls && !is_loopback(address->host))
+        return ls_fail(diag, LS_EREFUSED,
+                       "%s: plain tcp is accepted on loopback only: use tls+tcp://%s and --keys "
+                       "DIR (keys are made with 'lockstep pki')",
+                       address->url, rest);
+    return LS_OK;
+}
+
 enum ls_err ls_address_check(const char *url, struct ls_address *out, struct ls_diag *diag)
 {
     struct ls_address address = { .url = url };
     struct sockaddr_un sun;
-    char host[64];
+    enum ls_err rc = LS_OK;
 
     if (starts_with(url, ipc_scheme)) {
         address.path = url + strlen(ipc_scheme);
@@ -61,14 +87,17 @@ enum ls_err ls_address_check(const char *url, struct ls_address *out, struct ls_
             return ls_fail(diag, LS_EINVAL,
                            "%s: ipc wants an absolute path of at most %zu bytes, ipc:///path", url,
                            sizeof(sun.sun_path) - 1);
-    } else if (starts_with(url, tcp_scheme)) {
-        if (!take_host(url + strlen(tcp_scheme), host, sizeof(host)))
-            return ls_fail(diag, LS_EINVAL, "%s: tcp wants tcp://ADDRESS:PORT", url);
-        if (!is_loopback(host))
-            return ls_fail(diag, LS_EINVAL, "%s: plain tcp is accepted on loopback only", url);
+    } else if (starts_with(url, tcp_scheme) || starts_with(url, tls_scheme)) {
+        address.tls = starts_with(url, tls_scheme);
+        rc = check_tcp(&address, diag);
     } else {
-        return ls_fail(diag, LS_EINVAL, "%s: want ipc:///path", url);
+        return ls_fail(diag, LS_EINVAL,
+                       "%s: want ipc:///path, tls+tcp://HOST:PORT or, on loopback, "
+                       "tcp://ADDRESS:PORT",
+                       url);
     }
+    if (rc != LS_OK)
+        return rc;
     *out = address;
     return LS_OK;
 }

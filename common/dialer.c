@@ -6,11 +6,14 @@
 #include <sys/random.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/transport_impl.h"
 
 #define REPORTS_MAX     1024u
 #define REPORTS_MAX_TOP (1u << 20)
 #define REPORTS_BYTES   (256u << 20)
+#define LOG_BURST       5u
+#define LOG_PERIOD_NS   (60 * LS_NS_PER_S)
 
 enum dialer_state {
     DIALER_DOWN,  /* dialling, or waiting to */
@@ -38,6 +41,9 @@ struct ls_dialer {
     unsigned clocks_due;
     int64_t backoff_ns;
     char trouble[256];
+    char logged[256]; /* the last trouble that was */
+    struct ls_log_quota quota;
+    struct ls_identity coordinator;
 };
 
 /* ---- dialling ---- */
@@ -92,17 +98,31 @@ static void on_opened(void *owner, struct ls_conn *conn)
     d->clocks_due = 0;
 }
 
+/* It goes on dialling: a certificate may be renewed. What is the same again was said before. */
+static void log_no_session(struct ls_dialer *d, const struct ls_conn *conn)
+{
+    uint64_t held = 0;
+
+    if (!ls_hub_is_tls(d->hub) || strcmp(d->trouble, d->logged) == 0 ||
+        !ls_log_quota_take(&d->quota, ls_clock_mono_ns(), &held))
+        return;
+    (void)snprintf(d->logged, sizeof(d->logged), "%s", d->trouble);
+    ls_log(LS_LOG_WARN, "tls.no_session", "coordinator=%s unlogged=%" PRIu64 " why=%s",
+           ls_conn_remote(conn), held, d->trouble);
+}
+
 static void on_closed(void *owner, struct ls_conn *conn, const char *why)
 {
     struct ls_dialer *d = owner;
     bool was_up = d->state == DIALER_UP;
 
-    (void)conn; /* there is one at a time */
     d->conn = NULL;
     if (d->state == DIALER_REFUSED)
         return;
     d->state = DIALER_DOWN;
     note_trouble(d, why);
+    if (!was_up)
+        log_no_session(d, conn);
     dial_later(d);
     if (was_up)
         d->env.down(d->env.ctx, d->trouble);
@@ -195,6 +215,8 @@ static void on_welcome(struct ls_dialer *d, struct ls_conn *conn, const Ls__Enve
         return;
     }
     d->state = DIALER_UP;
+    ls_conn_identity(conn, &d->coordinator);
+    d->logged[0] = '\0';
     d->backoff_ns = ls_hub_pace(d->hub)->backoff_min_ns;
     d->trouble[0] = '\0';
     ls_conn_set_up(conn);
@@ -346,6 +368,19 @@ static enum ls_err copy_hello(const Ls__Hello *hello, Ls__Hello **out, struct ls
     return LS_OK;
 }
 
+/* The coordinator would refuse it, too. */
+static enum ls_err check_name(const struct ls_dialer_options *options, struct ls_diag *diag)
+{
+    const struct ls_identity *own = ls_credentials_identity(options->credentials);
+
+    if (strcmp(own->name, options->hello->agent) == 0)
+        return LS_OK;
+    return ls_fail(diag, LS_EREFUSED,
+                   "the keys in %s are those of %s, and this agent is called '%s': take that name "
+                   "or other keys",
+                   ls_credentials_folder(options->credentials), own->uri, options->hello->agent);
+}
+
 enum ls_err ls_dialer_create(void *ev_loop, const struct ls_dialer_options *options,
                              const struct ls_dialer_env *env, struct ls_dialer **out,
                              struct ls_diag *diag)
@@ -363,11 +398,18 @@ enum ls_err ls_dialer_create(void *ev_loop, const struct ls_dialer_options *opti
     d->env = *env;
     ls_numbered_init(&d->numbers, max, REPORTS_BYTES);
     note_trouble(d, "not connected yet");
+    d->quota = (struct ls_log_quota){ .period_ns = LOG_PERIOD_NS, .burst = LOG_BURST };
     rc = copy_hello(options->hello, &d->hello, diag);
     if (rc == LS_OK)
-        rc = ls_hub_dialer(ev_loop, options->url, &dialer_ops, d, &d->hub, diag);
+        rc = ls_hub_dialer(ev_loop, options->url, options->credentials, &dialer_ops, d, &d->hub,
+                           diag);
+    if (rc == LS_OK && ls_hub_is_tls(d->hub))
+        rc = check_name(options, diag);
     if (rc != LS_OK) {
-        on_freed(d);
+        if (d->hub != NULL)
+            ls_hub_destroy(d->hub); /* frees d */
+        else
+            on_freed(d);
         return rc;
     }
     d->backoff_ns = ls_hub_pace(d->hub)->backoff_min_ns;
@@ -423,6 +465,11 @@ bool ls_dialer_is_up(const struct ls_dialer *dialer)
 uint64_t ls_dialer_unacked(const struct ls_dialer *dialer)
 {
     return dialer->numbers.last - dialer->numbers.acked;
+}
+
+const struct ls_identity *ls_dialer_identity(const struct ls_dialer *dialer)
+{
+    return &dialer->coordinator;
 }
 
 const char *ls_dialer_trouble(const struct ls_dialer *dialer)

@@ -8,8 +8,8 @@
 #include "common/utf8.h"
 
 static const char *const names[] = {
-    "LS_OK",       "LS_EINVAL", "LS_ERANGE", "LS_ENOMEM", "LS_EIO",
-    "LS_ETIMEOUT", "LS_EPROTO", "LS_ESTATE", "LS_EAGAIN", "LS_ECLOSED",
+    "LS_OK",     "LS_EINVAL", "LS_ERANGE", "LS_ENOMEM",  "LS_EIO",      "LS_ETIMEOUT",
+    "LS_EPROTO", "LS_ESTATE", "LS_EAGAIN", "LS_ECLOSED", "LS_EREFUSED",
 };
 static_assert(LS_ARRAY_LEN(names) == LS_ERR_COUNT, "a name for each code");
 

@@ -19,6 +19,7 @@ enum ls_err {
     LS_ESTATE,   /* not now: the call does not fit the state */
     LS_EAGAIN,   /* full or empty at the moment: offer it again */
     LS_ECLOSED,  /* the peer has gone in good order */
+    LS_EREFUSED, /* not allowed: by policy, or for want of a proven identity; exit status 5 */
     LS_ERR_COUNT
 };
 

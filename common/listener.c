@@ -10,12 +10,14 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/transport_impl.h"
 #include "common/utf8.h"
 
 #define COMMANDS_MAX   65536u
 #define COMMANDS_BYTES (256u << 20)
 #define SEQ_MAX        (UINT64_MAX / 2)
+#define LOG_BURST      20u /* strangers turned away that are logged at once; then one a second */
 
 struct probe {   /* a clock exchange under way */
     uint64_t id; /* 0: none */
@@ -28,8 +30,10 @@ struct ls_peer {
     struct ls_conn *conn; /* NULL: not connected */
     char *agent;          /* owned */
     char *boot_id;        /* owned */
-    void *ctx;            /* of the user */
-    bool superseded;      /* by a newer process of that name */
+    char remote[64];
+    struct ls_identity identity;
+    void *ctx;       /* of the user */
+    bool superseded; /* by a newer process of that name */
     bool welcome_due;
     struct ls_numbered numbers;
     struct probe probes[LS_CLOCK_MAX]; /* at id % LS_CLOCK_MAX */
@@ -42,6 +46,7 @@ struct ls_listener {
     struct ls_listener_env env;
     char *run_id;          /* owned */
     struct ls_peer *peers; /* owned */
+    struct ls_log_quota quota;
 };
 
 static void peer_free(struct ls_peer *peer)
@@ -52,6 +57,17 @@ static void peer_free(struct ls_peer *peer)
     free(peer->agent);
     free(peer->boot_id);
     free(peer);
+}
+
+/* Nobody's peer yet: those above never hear of it. */
+static void log_turned_away(struct ls_listener *l, const struct ls_conn *conn, const char *why)
+{
+    enum ls_log_level level = ls_hub_is_tls(l->hub) ? LS_LOG_WARN : LS_LOG_INFO;
+    uint64_t held = 0;
+
+    if (level >= ls_log_level() && ls_log_quota_take(&l->quota, ls_clock_mono_ns(), &held))
+        ls_log(level, "transport.turned_away", "from=%s unlogged=%" PRIu64 " why=%s",
+               ls_conn_remote(conn), held, why);
 }
 
 /* ---- sending ---- */
@@ -78,6 +94,7 @@ static void refuse(struct ls_listener *l, struct ls_conn *conn, const char *text
     char plain[] = "refused";
     size_t len;
 
+    log_turned_away(l, conn, text);
     (void)snprintf(buffer, sizeof(buffer), "%s", text);
     len = strspn(buffer, letters);
     if (len > 0 && buffer[len] == ':' && buffer[len + 1] == ' ') {
@@ -141,13 +158,16 @@ static struct ls_peer *find_peer(struct ls_listener *l, const Ls__Hello *hello)
     return NULL;
 }
 
-static struct ls_peer *peer_new(struct ls_listener *l, const Ls__Hello *hello)
+static struct ls_peer *peer_new(struct ls_listener *l, const struct ls_conn *conn,
+                                const struct ls_identity *identity, const Ls__Hello *hello)
 {
     struct ls_peer *peer = calloc(1, sizeof(*peer));
 
     if (peer == NULL)
         return NULL;
     peer->listener = l;
+    peer->identity = *identity;
+    (void)snprintf(peer->remote, sizeof(peer->remote), "%s", ls_conn_remote(conn));
     ls_numbered_init(&peer->numbers, COMMANDS_MAX, COMMANDS_BYTES);
     /* It may have taken commands from a coordinator process before this one. */
     peer->numbers.acked = peer->numbers.sent = peer->numbers.last = hello->commands_done;
@@ -186,9 +206,10 @@ static enum ls_err check_stored(const struct ls_peer *peer, const Ls__Hello *hel
 }
 
 /* NULL: refused, and said so. */
-static struct ls_peer *enrol(struct ls_listener *l, struct ls_conn *conn, const Ls__Hello *hello)
+static struct ls_peer *enrol(struct ls_listener *l, struct ls_conn *conn,
+                             const struct ls_identity *identity, const Ls__Hello *hello)
 {
-    struct ls_peer *peer = peer_new(l, hello);
+    struct ls_peer *peer = peer_new(l, conn, identity, hello);
     struct ls_diag diag = { 0 };
     enum ls_err rc;
 
@@ -244,8 +265,24 @@ static enum ls_err resume(struct ls_peer *peer, const Ls__Hello *hello, struct l
     return rc == LS_OK ? rc : ls_fail_in(diag, rc, "lost_state");
 }
 
+/* Over TLS, the certificate says who this is, and nothing else does. */
+static enum ls_err check_identity(const struct ls_listener *l, const struct ls_identity *identity,
+                                  const Ls__Hello *hello, struct ls_diag *diag)
+{
+    if (!ls_hub_is_tls(l->hub))
+        return LS_OK;
+    if (!identity->proven || identity->role != LS_IDENTITY_AGENT)
+        return ls_fail(diag, LS_EREFUSED, "identity: the agent has not proven who it is");
+    if (strcmp(identity->name, hello->agent) != 0)
+        return ls_fail(diag, LS_EREFUSED,
+                       "identity: the certificate is one of %s, the name said is '%s'",
+                       identity->uri, hello->agent);
+    return LS_OK;
+}
+
 static void on_hello(struct ls_listener *l, struct ls_conn *conn, const Ls__Hello *hello)
 {
+    struct ls_identity identity;
     struct ls_peer *peer;
     struct ls_diag diag = { 0 };
 
@@ -258,17 +295,25 @@ static void on_hello(struct ls_listener *l, struct ls_conn *conn, const Ls__Hell
         refuse(l, conn, "protocol: a sequence number that nobody can have reached");
         return;
     }
+    ls_conn_identity(conn, &identity);
+    if (check_identity(l, &identity, hello, &diag) != LS_OK) {
+        refuse(l, conn, diag.text);
+        return;
+    }
     peer = find_peer(l, hello);
     if (peer == NULL) {
-        peer = enrol(l, conn, hello);
+        peer = enrol(l, conn, &identity, hello);
         if (peer != NULL)
             supersede(l, peer);
     } else if (resume(peer, hello, &diag) != LS_OK) {
         refuse(l, conn, diag.text);
         return;
     }
-    if (peer != NULL && !ls_conn_is_closing(conn))
-        go_up(l, peer, conn);
+    if (peer == NULL || ls_conn_is_closing(conn))
+        return;
+    peer->identity = identity;
+    (void)snprintf(peer->remote, sizeof(peer->remote), "%s", ls_conn_remote(conn));
+    go_up(l, peer, conn);
 }
 
 /* ---- receiving ---- */
@@ -397,6 +442,8 @@ static void on_closed(void *owner, struct ls_conn *conn, const char *why)
     struct ls_listener *l = owner;
     struct ls_peer *peer = ls_conn_user(conn);
 
+    if (peer == NULL)
+        log_turned_away(l, conn, why);
     if (peer == NULL || peer->conn != conn)
         return;
     peer->conn = NULL;
@@ -428,10 +475,11 @@ static const struct ls_hub_ops listener_ops = {
     .freed = on_freed,
 };
 
-enum ls_err ls_listener_create(void *ev_loop, const char *url, const char *run_id,
+enum ls_err ls_listener_create(void *ev_loop, const struct ls_listener_options *options,
                                const struct ls_listener_env *env, struct ls_listener **out,
                                struct ls_diag *diag)
 {
+    const char *run_id = options->run_id;
     struct ls_bytes id = { (const unsigned char *)run_id, strlen(run_id) };
     struct ls_listener *l;
     enum ls_err rc;
@@ -441,10 +489,12 @@ enum ls_err ls_listener_create(void *ev_loop, const char *url, const char *run_i
     l = calloc(1, sizeof(*l));
     if (l == NULL || (l->run_id = strdup(run_id)) == NULL) {
         free(l);
-        return ls_fail(diag, LS_ENOMEM, "%s: out of memory", url);
+        return ls_fail(diag, LS_ENOMEM, "%s: out of memory", options->url);
     }
     l->env = *env;
-    rc = ls_hub_listener(ev_loop, url, &listener_ops, l, &l->hub, diag);
+    l->quota = (struct ls_log_quota){ .period_ns = LS_NS_PER_S, .burst = LOG_BURST };
+    rc = ls_hub_listener(ev_loop, options->url, options->credentials, &listener_ops, l, &l->hub,
+                         diag);
     if (rc != LS_OK) {
         on_freed(l);
         return rc;
@@ -509,6 +559,16 @@ void ls_peer_close(struct ls_peer *peer, const char *why)
     ls_hub_enter(hub);
     ls_conn_close(peer->conn, why);
     ls_hub_leave(hub);
+}
+
+const struct ls_identity *ls_peer_identity(const struct ls_peer *peer)
+{
+    return &peer->identity;
+}
+
+const char *ls_peer_address(const struct ls_peer *peer)
+{
+    return peer->remote;
 }
 
 bool ls_peer_is_up(const struct ls_peer *peer)

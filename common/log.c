@@ -12,6 +12,7 @@ static const char *const names[] = { "debug", "info", "warn", "error" };
 static_assert(LS_ARRAY_LEN(names) == LS_LOG_LEVEL_COUNT, "a name for each level");
 
 static atomic_int least_level = LS_LOG_WARN;
+static atomic_int log_fd = STDERR_FILENO;
 
 void ls_log_set_level(enum ls_log_level least)
 {
@@ -21,6 +22,11 @@ void ls_log_set_level(enum ls_log_level least)
 enum ls_log_level ls_log_level(void)
 {
     return (enum ls_log_level)atomic_load(&least_level);
+}
+
+void ls_log_set_fd(int fd)
+{
+    atomic_store(&log_fd, fd);
 }
 
 void ls_log(enum ls_log_level level, const char *id, const char *fmt, ...)
@@ -47,5 +53,23 @@ void ls_log(enum ls_log_level level, const char *id, const char *fmt, ...)
             line[i] = ' ';
     }
     line[len++] = '\n';
-    (void)!write(STDERR_FILENO, line, len); /* nobody is left to tell if stderr fails */
+    (void)!write(atomic_load(&log_fd), line, len); /* nobody is left to tell if that fails */
+}
+
+/* The bucket as an instant: each record spends a period, and what was spent more than a burst ago
+ * is free again. */
+bool ls_log_quota_take(struct ls_log_quota *quota, int64_t now_ns, uint64_t *out_held)
+{
+    int64_t span_ns = quota->period_ns * (int64_t)quota->burst;
+
+    if (quota->spent_until_ns < now_ns)
+        quota->spent_until_ns = now_ns;
+    if (quota->spent_until_ns + quota->period_ns > now_ns + span_ns) {
+        quota->held++;
+        return false;
+    }
+    quota->spent_until_ns += quota->period_ns;
+    *out_held = quota->held;
+    quota->held = 0;
+    return true;
 }

@@ -13,8 +13,15 @@
  * connections, for the other ends hear nothing meanwhile; the sessions outlive that.
  *
  * An agent dials, the coordinator listens. URLs: ipc:///path, whose folder must be this user's with
- * mode 0700 on the listening side, and tcp://ADDRESS:PORT with a literal loopback address.
- * tls+tcp:// follows; the session does not change for it.
+ * mode 0700 on the listening side; tcp://ADDRESS:PORT with a literal loopback address; and
+ * tls+tcp://HOST:PORT with keys (common/credentials.h). To listen, HOST is an address of this host,
+ * 0.0.0.0, [::] or *, and PORT may be 0.
+ *
+ * Over TLS both ends have proven who they are before the first frame: the one that listens is a
+ * coordinator whose certificate has the dialled name or address, the one that dials is an agent,
+ * and the name in its HELLO is the one in its certificate. Who is turned away before its HELLO was
+ * taken is logged here (transport.turned_away, tls.no_session), for nobody else knows of it, with
+ * address and reason, at most a line a second.
  *
  * Strings must be UTF-8 without NUL (common/utf8.h cleans foreign ones) and enums in range: what
  * the other end would refuse is refused by report() and command(), for it would come back for ever.
@@ -26,6 +33,7 @@
 #include <stdint.h>
 
 #include "common/attr.h"
+#include "common/credentials.h"
 #include "common/err.h"
 #include "proto/wire.pb-c.h"
 
@@ -61,17 +69,20 @@ struct ls_dialer_env {
     /* Every report so far is stored by the coordinator. May be NULL. */
     void (*flushed)(void *ctx);
     /* Does not dial again. Codes of our own: version, foreign_run, lost_state, superseded,
-     * protocol, refused; others are the coordinator's. */
+     * protocol, identity, refused; others are the coordinator's. */
     void (*refused)(void *ctx, const char *code, const char *text);
     void *ctx;
 };
 
 struct ls_dialer_options {
     const char *url;
-    const Ls__Hello *hello; /* agent, role, boot_id, software, pid, facts; copied */
-    uint32_t reports_max;   /* unacknowledged reports kept; 0: 1024 */
+    const Ls__Hello *hello;             /* agent, role, boot_id, software, pid, facts; copied */
+    uint32_t reports_max;               /* unacknowledged reports kept; 0: 1024 */
+    struct ls_credentials *credentials; /* of an agent; held. NULL: none, so no TLS */
 };
 
+/* LS_EINVAL; LS_EREFUSED (exit status 5): another host without keys, or keys that do not prove that
+ * this is the agent of the name in hello; LS_EIO, LS_ENOMEM. */
 enum ls_err ls_dialer_create(void *ev_loop, const struct ls_dialer_options *options,
                              const struct ls_dialer_env *env, struct ls_dialer **out,
                              struct ls_diag *diag) LS_NODISCARD;
@@ -89,6 +100,8 @@ bool ls_dialer_is_up(const struct ls_dialer *dialer);
 uint64_t ls_dialer_unacked(const struct ls_dialer *dialer);
 /* Why there is no session at the moment; "" if there is one. */
 const char *ls_dialer_trouble(const struct ls_dialer *dialer);
+/* The coordinator of the present or last session. */
+const struct ls_identity *ls_dialer_identity(const struct ls_dialer *dialer);
 
 /* ---- coordinator side ---- */
 
@@ -118,7 +131,15 @@ struct ls_listener_env {
     void *ctx;
 };
 
-enum ls_err ls_listener_create(void *ev_loop, const char *url, const char *run_id,
+struct ls_listener_options {
+    const char *url;
+    const char *run_id;
+    struct ls_credentials *credentials; /* of a coordinator; held. NULL: none, so no TLS */
+};
+
+/* LS_EINVAL; LS_EREFUSED (exit status 5): another host without keys, or with an agent's; LS_ESTATE,
+ * LS_EIO, LS_ENOMEM. */
+enum ls_err ls_listener_create(void *ev_loop, const struct ls_listener_options *options,
                                const struct ls_listener_env *env, struct ls_listener **out,
                                struct ls_diag *diag) LS_NODISCARD;
 void ls_listener_destroy(struct ls_listener *listener); /* NULL is fine */
@@ -139,6 +160,10 @@ enum ls_err ls_peer_probe_clock(struct ls_peer *peer) LS_NODISCARD;
 void ls_peer_close(struct ls_peer *peer,
                    const char *why); /* the connection; the agent may return */
 bool ls_peer_is_up(const struct ls_peer *peer);
+/* Within enrol() and from then on: who it is (proven over TLS only; of its newest connection, for
+ * certificates are renewed), and where it is: "192.0.2.7:40312", "local" for ipc. */
+const struct ls_identity *ls_peer_identity(const struct ls_peer *peer);
+const char *ls_peer_address(const struct ls_peer *peer);
 uint64_t ls_peer_unacked(const struct ls_peer *peer); /* commands that it has not taken yet */
 
 /* Before main() returns, after every dialer and listener is destroyed: ends nng's threads. */

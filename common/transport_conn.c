@@ -4,10 +4,13 @@
  * it is being handled. Buffers are small while little is going on: thousands of agents stay
  * connected.
  */
+#include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/tls_engine.h"
 #include "common/transport_nng.h"
 
 #define CONN_IDLE_BYTES 4096u /* of each buffer while little is going on */
@@ -42,8 +45,14 @@ void ls_conn_release(struct ls_conn *conn)
 
 void ls_conn_close(struct ls_conn *conn, const char *why)
 {
+    struct ls_tls_peer peer = { 0 };
+
     if (conn->closing)
         return;
+    if (conn->hub->credentials != NULL)
+        ls_tls_look(conn->stream, &peer);
+    if (peer.trouble[0] != '\0')
+        why = peer.trouble; /* what comes of an error of TLS says less than it */
     conn->closing = true;
     nng_stream_close(conn->stream);
     conn->pins++;
@@ -97,6 +106,25 @@ static struct ls_conn *conn_new(struct ls_hub *hub, nng_stream *stream, int64_t 
     return conn;
 }
 
+/* At once, for it is not known any more when the connection is gone. */
+static void learn_remote(struct ls_conn *conn)
+{
+    nng_sockaddr address;
+    char host[INET6_ADDRSTRLEN];
+
+    (void)snprintf(conn->remote, sizeof(conn->remote), "%s", conn->hub->tcp ? "unknown" : "local");
+    if (!conn->hub->tcp || nng_stream_get_addr(conn->stream, NNG_OPT_REMADDR, &address) != 0)
+        return;
+    if (address.s_family == NNG_AF_INET &&
+        inet_ntop(AF_INET, &address.s_in.sa_addr, host, sizeof(host)) != NULL)
+        (void)snprintf(conn->remote, sizeof(conn->remote), "%s:%u", host,
+                       ntohs(address.s_in.sa_port));
+    else if (address.s_family == NNG_AF_INET6 &&
+             inet_ntop(AF_INET6, &address.s_in6.sa_addr, host, sizeof(host)) != NULL)
+        (void)snprintf(conn->remote, sizeof(conn->remote), "[%s]:%u", host,
+                       ntohs(address.s_in6.sa_port));
+}
+
 void ls_conn_open(struct ls_hub *hub, nng_stream *stream, int64_t now_ns)
 {
     struct ls_conn *conn = conn_new(hub, stream, now_ns);
@@ -106,6 +134,8 @@ void ls_conn_open(struct ls_hub *hub, nng_stream *stream, int64_t now_ns)
             hub->ops->dial_failed(hub->owner, "out of memory");
         return;
     }
+    learn_remote(conn);
+    ls_hub_log_news(hub);
     conn->pins++;
     hub->ops->opened(hub->owner, conn);
     if (!conn->closing) {
@@ -314,4 +344,18 @@ bool ls_conn_ping_due(const struct ls_conn *conn)
 bool ls_conn_is_closing(const struct ls_conn *conn)
 {
     return conn->closing;
+}
+
+const char *ls_conn_remote(const struct ls_conn *conn)
+{
+    return conn->remote;
+}
+
+void ls_conn_identity(const struct ls_conn *conn, struct ls_identity *out)
+{
+    struct ls_tls_peer peer = { 0 };
+
+    if (conn->hub->credentials != NULL)
+        ls_tls_look(conn->stream, &peer);
+    *out = peer.identity;
 }

@@ -13,6 +13,8 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/log.h"
+#include "common/tls_engine.h"
 #include "common/transport_nng.h"
 
 #define DIAL_TIMEOUT_MS 5000
@@ -243,8 +245,8 @@ static enum ls_err nng_failure(struct ls_diag *diag, const char *url, int rv)
 }
 
 static enum ls_err hub_new(void *ev_loop, const struct ls_address *address,
-                           const struct ls_hub_ops *ops, void *owner, struct ls_hub **out,
-                           struct ls_diag *diag)
+                           struct ls_credentials *credentials, const struct ls_hub_ops *ops,
+                           void *owner, struct ls_hub **out, struct ls_diag *diag)
 {
     struct ls_hub *hub = calloc(1, sizeof(*hub));
     const char *url = address->url;
@@ -267,6 +269,10 @@ static enum ls_err hub_new(void *ev_loop, const struct ls_address *address,
         free(hub->url);
         free(hub);
         return nng_failure(diag, url, rv);
+    }
+    if (address->tls) {
+        hub->credentials = credentials;
+        ls_credentials_hold(credentials);
     }
     (void)pthread_mutex_init(&hub->mutex, NULL); /* without attributes it does not fail on Linux */
     ev_async_init(&hub->wake, on_wake);
@@ -307,6 +313,7 @@ static void hub_discard(struct ls_hub *hub)
     if (hub->listener != NULL)
         nng_stream_listener_free(hub->listener);
     (void)pthread_mutex_destroy(&hub->mutex);
+    ls_credentials_close(hub->credentials);
     free(hub->url);
     free(hub);
 }
@@ -341,6 +348,25 @@ const struct ls_pace *ls_hub_pace(const struct ls_hub *hub)
     return &hub->pace;
 }
 
+bool ls_hub_is_tls(const struct ls_hub *hub)
+{
+    return hub->credentials != NULL;
+}
+
+void ls_hub_log_news(struct ls_hub *hub)
+{
+    char text[512];
+    bool good;
+
+    if (hub->credentials == NULL ||
+        !ls_credentials_news(hub->credentials, &good, text, sizeof(text)))
+        return;
+    if (good)
+        ls_log(LS_LOG_INFO, "tls.renewed", "%s", text);
+    else
+        ls_log(LS_LOG_WARN, "tls.not_renewed", "the keys from before stay in use: %s", text);
+}
+
 void ls_hub_destroy(struct ls_hub *hub)
 {
     if (hub->dying)
@@ -367,24 +393,42 @@ static void block_signals(sigset_t *out_before)
     (void)pthread_sigmask(SIG_SETMASK, &all, out_before); /* fails for a wrong "how" only */
 }
 
-enum ls_err ls_hub_dialer(void *ev_loop, const char *url, const struct ls_hub_ops *ops, void *owner,
-                          struct ls_hub **out, struct ls_diag *diag)
+static enum ls_err check_url(const char *url, const struct ls_credentials *credentials,
+                             struct ls_address *out, struct ls_diag *diag)
+{
+    enum ls_err rc = ls_address_check(url, out, diag);
+
+    if (rc == LS_OK && out->tls && credentials == NULL)
+        return ls_fail(diag, LS_EREFUSED,
+                       "%s: TLS needs keys: --keys DIR (made with 'lockstep pki issue')", url);
+    return rc;
+}
+
+static enum ls_err dialer_new(struct ls_hub *hub, const struct ls_address *address,
+                              struct ls_diag *diag)
+{
+    int rv = nng_stream_dialer_alloc(&hub->dialer, address->url);
+
+    if (rv != 0)
+        return nng_failure(diag, address->url, rv);
+    return address->tls ? ls_tls_dialer(hub->dialer, hub->credentials, address->host, diag) : LS_OK;
+}
+
+enum ls_err ls_hub_dialer(void *ev_loop, const char *url, struct ls_credentials *credentials,
+                          const struct ls_hub_ops *ops, void *owner, struct ls_hub **out,
+                          struct ls_diag *diag)
 {
     struct ls_hub *hub = NULL;
     struct ls_address address;
     sigset_t before;
-    enum ls_err rc = ls_address_check(url, &address, diag);
-    int rv;
+    enum ls_err rc = check_url(url, credentials, &address, diag);
 
     if (rc != LS_OK)
         return rc;
     block_signals(&before);
-    rc = hub_new(ev_loop, &address, ops, owner, &hub, diag);
-    if (rc == LS_OK) {
-        rv = nng_stream_dialer_alloc(&hub->dialer, url);
-        if (rv != 0)
-            rc = nng_failure(diag, url, rv);
-    }
+    rc = hub_new(ev_loop, &address, credentials, ops, owner, &hub, diag);
+    if (rc == LS_OK)
+        rc = dialer_new(hub, &address, diag);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc != LS_OK) {
         hub_discard(hub);
@@ -424,6 +468,11 @@ static enum ls_err listen_on(struct ls_hub *hub, const struct ls_address *addres
     rv = nng_stream_listener_alloc(&hub->listener, address->url);
     if (rv == 0 && address->path != NULL)
         rv = nng_stream_listener_set_int(hub->listener, NNG_OPT_IPC_PERMISSIONS, 0600);
+    if (rv == 0 && address->tls) {
+        rc = ls_tls_listener(hub->listener, hub->credentials, diag);
+        if (rc != LS_OK)
+            return rc;
+    }
     if (rv == 0)
         rv = nng_stream_listener_listen(hub->listener);
     if (rv != 0)
@@ -431,18 +480,19 @@ static enum ls_err listen_on(struct ls_hub *hub, const struct ls_address *addres
     return address->path != NULL ? LS_OK : learn_port(hub, diag);
 }
 
-enum ls_err ls_hub_listener(void *ev_loop, const char *url, const struct ls_hub_ops *ops,
-                            void *owner, struct ls_hub **out, struct ls_diag *diag)
+enum ls_err ls_hub_listener(void *ev_loop, const char *url, struct ls_credentials *credentials,
+                            const struct ls_hub_ops *ops, void *owner, struct ls_hub **out,
+                            struct ls_diag *diag)
 {
     struct ls_hub *hub = NULL;
     struct ls_address address;
     sigset_t before;
-    enum ls_err rc = ls_address_check(url, &address, diag);
+    enum ls_err rc = check_url(url, credentials, &address, diag);
 
     if (rc != LS_OK)
         return rc;
     block_signals(&before);
-    rc = hub_new(ev_loop, &address, ops, owner, &hub, diag);
+    rc = hub_new(ev_loop, &address, credentials, ops, owner, &hub, diag);
     if (rc == LS_OK)
         rc = listen_on(hub, &address, diag);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -4,6 +4,7 @@
  *   numbered.c   numbering, acknowledging, sending again; the same for both ends
  *   transport_hub.c, transport_conn.c   nng's streams and the libev loop: nng.h and ev.h stop there
  *   address.c    the addresses that are taken
+ *   tls_engine.c, credentials.c, identity.c   TLS, keys, and who somebody is
  *   dialer.c     the agent's end        listener.c   the coordinator's end
  */
 #ifndef LS_COMMON_TRANSPORT_IMPL_H
@@ -48,9 +49,11 @@ enum ls_err ls_packed_make(const Ls__Envelope *envelope, enum ls_body_kind kind,
 struct ls_address {
     const char *url;
     const char *path; /* ipc: the socket's file; NULL: tcp. Points into url */
+    bool tls;
+    char host[256]; /* tcp: a name, or an address without brackets */
 };
 
-/* LS_EINVAL: not an address that the transport takes. */
+/* LS_EINVAL: not an address that the transport takes. LS_EREFUSED: plain tcp to another host. */
 enum ls_err ls_address_check(const char *url, struct ls_address *out,
                              struct ls_diag *diag) LS_NODISCARD;
 /* Before listening: the folder must be private, and what a dead coordinator left is removed.
@@ -89,14 +92,20 @@ struct ls_pace {
 extern const struct ls_pace ls_pace_default;
 void ls_transport_set_pace(const struct ls_pace *pace); /* NULL: the default again */
 
-enum ls_err ls_hub_dialer(void *ev_loop, const char *url, const struct ls_hub_ops *ops, void *owner,
-                          struct ls_hub **out, struct ls_diag *diag) LS_NODISCARD;
-enum ls_err ls_hub_listener(void *ev_loop, const char *url, const struct ls_hub_ops *ops,
-                            void *owner, struct ls_hub **out, struct ls_diag *diag) LS_NODISCARD;
+/* credentials: needed for tls+tcp, else ignored; held. */
+enum ls_err ls_hub_dialer(void *ev_loop, const char *url, struct ls_credentials *credentials,
+                          const struct ls_hub_ops *ops, void *owner, struct ls_hub **out,
+                          struct ls_diag *diag) LS_NODISCARD;
+enum ls_err ls_hub_listener(void *ev_loop, const char *url, struct ls_credentials *credentials,
+                            const struct ls_hub_ops *ops, void *owner, struct ls_hub **out,
+                            struct ls_diag *diag) LS_NODISCARD;
 /* Ends with ops->freed: before it returns, or when the callback that it is called from returns. */
 void ls_hub_destroy(struct ls_hub *hub);
 const char *ls_hub_url(const struct ls_hub *hub); /* with the port that was bound */
 const struct ls_pace *ls_hub_pace(const struct ls_hub *hub);
+bool ls_hub_is_tls(const struct ls_hub *hub);
+/* Logs it if the files of the hub's keys were read again. */
+void ls_hub_log_news(struct ls_hub *hub);
 void ls_hub_dial(struct ls_hub *hub);
 void ls_hub_set_alarm(struct ls_hub *hub, int64_t delay_ns);
 /* Around calls from outside that may end in callbacks, for those may destroy the hub. */
@@ -108,6 +117,9 @@ void *ls_conn_user(const struct ls_conn *conn);
 void ls_conn_set_up(struct ls_conn *conn); /* from now on heartbeats are sent and expected */
 bool ls_conn_ping_due(const struct ls_conn *conn);
 bool ls_conn_is_closing(const struct ls_conn *conn);
+const char *ls_conn_remote(const struct ls_conn *conn); /* "192.0.2.7:40312", "local" for ipc */
+/* Who is at the other end; not proven without TLS. */
+void ls_conn_identity(const struct ls_conn *conn, struct ls_identity *out);
 void ls_conn_kick(struct ls_conn *conn); /* there may be something to send */
 void ls_conn_close(struct ls_conn *conn, const char *why);
 /* Sends what was put, takes no more frames, and closes when the peer has or after a while: a stream

@@ -30,6 +30,7 @@ struct ls_conn {
     void *user;
     struct ls_op receive;
     struct ls_op send;
+    char remote[64];
     unsigned pins; /* calls that still need it */
     bool handling; /* frames: one write afterwards takes all that they cause */
     bool closing;
@@ -64,6 +65,7 @@ struct ls_hub {
     struct ls_op open;
     bool accept_paused; /* until the next sweep */
     bool tcp;
+    struct ls_credentials *credentials; /* held; NULL: not TLS */
     bool dying;
     unsigned depth; /* of calls that may end in callbacks */
     int64_t swept_ns;

@@ -256,7 +256,9 @@ enum ls_err coord_fleet_create(void *ev_loop, const char *run_id, uint32_t serve
         goto out;
     (void)snprintf(fleet->url, sizeof(fleet->url), "ipc://%s/coordinator", fleet->folder);
     callbacks.ctx = fleet;
-    rc = ls_listener_create(ev_loop, fleet->url, run_id, &callbacks, &fleet->listener, diag);
+    rc = ls_listener_create(ev_loop,
+                            &(struct ls_listener_options){ .url = fleet->url, .run_id = run_id },
+                            &callbacks, &fleet->listener, diag);
     if (rc != LS_OK)
         goto out;
     *out_fleet = fleet;

@@ -98,7 +98,9 @@ static int run_coordinator(const char *url, const char *journal)
     c.journal = open(journal, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     while (read(c.journal, &record, sizeof(record)) == (ssize_t)sizeof(record))
         c.stored[record.boot] = record.seq;
-    if (ls_listener_create(EV_DEFAULT, url, "run-1", &env, &listener, &diag) != LS_OK) {
+    if (ls_listener_create(EV_DEFAULT,
+                           &(struct ls_listener_options){ .url = url, .run_id = "run-1" }, &env,
+                           &listener, &diag) != LS_OK) {
         (void)fprintf(stderr, "coordinator: %s\n", diag.text);
         return 1;
     }

@@ -137,7 +137,9 @@ static void create_both_once(void *ctx)
 
     hello.agent = hello.boot_id = name;
     options.hello = &hello;
-    listens = ls_listener_create(rig->loop, rig->url, "run-1", &lenv, &listener, NULL);
+    listens = ls_listener_create(
+        rig->loop, &(struct ls_listener_options){ .url = rig->url, .run_id = "run-1" }, &lenv,
+        &listener, NULL);
     dials = ls_dialer_create(rig->loop, &options, &denv, &dialer, NULL);
     assert_true(listens == LS_OK || listens == LS_ENOMEM);
     assert_true(dials == LS_OK || dials == LS_ENOMEM);
@@ -175,7 +177,9 @@ static void hold_a_session_once(void *ctx)
 
     rig_reset(rig);
     rig_listener_env(rig, &env);
-    if (ls_listener_create(rig->loop, rig->url, "run-1", &env, &rig->listener, NULL) == LS_OK &&
+    if (ls_listener_create(rig->loop,
+                           &(struct ls_listener_options){ .url = rig->url, .run_id = "run-1" },
+                           &env, &rig->listener, NULL) == LS_OK &&
         rig_dialer(rig, rig->url, "client-1", "boot-a", 0, &rig->dialer) == LS_OK) {
         rig_until(rig, three_each_way);
         assert_false(rig->out_of_order);
@@ -212,10 +216,10 @@ static void addresses_that_are_not_taken_say_why(void **state)
           LS_EINVAL, "at most 107 bytes" },
         { "ipc:///tmp/control", LS_EINVAL, "mode 0700" },
         { "ipc:///nowhere/at/all", LS_EIO, "No such file" },
-        { "tcp://192.0.2.1:80", LS_EINVAL, "plain tcp is accepted on loopback only" },
-        { "tcp://0.0.0.0:80", LS_EINVAL, "plain tcp is accepted on loopback only" },
-        { "tcp://localhost:80", LS_EINVAL, "plain tcp is accepted on loopback only" },
-        { "tcp://[::]:80", LS_EINVAL, "plain tcp is accepted on loopback only" },
+        { "tcp://192.0.2.1:80", LS_EREFUSED, "plain tcp is accepted on loopback only" },
+        { "tcp://0.0.0.0:80", LS_EREFUSED, "plain tcp is accepted on loopback only" },
+        { "tcp://localhost:80", LS_EREFUSED, "plain tcp is accepted on loopback only" },
+        { "tcp://[::]:80", LS_EREFUSED, "plain tcp is accepted on loopback only" },
         { "tcp://127.0.0.1", LS_EINVAL, "ADDRESS:PORT" },
         { "tcp://127.0.0.1:", LS_EINVAL, "ADDRESS:PORT" },
         { "tcp://127.0.0.1:x", LS_EINVAL, "ADDRESS:PORT" },
@@ -229,9 +233,11 @@ static void addresses_that_are_not_taken_say_why(void **state)
         struct ls_listener *listener = NULL;
         struct ls_diag diag = { 0 };
 
-        assert_int_equal(
-            ls_listener_create(rig.loop, cases[i].url, "run-1", &env, &listener, &diag),
-            cases[i].rc);
+        assert_int_equal(ls_listener_create(rig.loop,
+                                            &(struct ls_listener_options){ .url = cases[i].url,
+                                                                           .run_id = "run-1" },
+                                            &env, &listener, &diag),
+                         cases[i].rc);
         if (strstr(diag.text, cases[i].says) == NULL)
             fail_msg("%s: \"%s\"", cases[i].url, diag.text);
     }
@@ -242,7 +248,9 @@ static enum ls_err listen_again(struct rig *rig, struct ls_diag *diag)
 {
     struct ls_listener_env env = { 0 };
     struct ls_listener *listener = NULL;
-    enum ls_err rc = ls_listener_create(rig->loop, rig->url, "run-1", &env, &listener, diag);
+    enum ls_err rc = ls_listener_create(
+        rig->loop, &(struct ls_listener_options){ .url = rig->url, .run_id = "run-1" }, &env,
+        &listener, diag);
 
     ls_listener_destroy(listener);
     return rc;

@@ -153,7 +153,10 @@ void rig_listen_at(struct rig *rig, const char *url, const char *run_id)
     struct ls_diag diag = { 0 };
 
     rig_listener_env(rig, &env);
-    if (ls_listener_create(rig->loop, url, run_id, &env, &rig->listener, &diag) != LS_OK)
+    if (ls_listener_create(rig->loop,
+                           &(struct ls_listener_options){
+                               .url = url, .run_id = run_id, .credentials = rig->coordinator_keys },
+                           &env, &rig->listener, &diag) != LS_OK)
         fail_msg("%s", diag.text);
 }
 
@@ -219,7 +222,9 @@ enum ls_err rig_dialer(struct rig *rig, const char *url, const char *agent, cons
                                  .flushed = on_flushed,
                                  .refused = on_refused,
                                  .ctx = rig };
-    struct ls_dialer_options options = { .url = url, .reports_max = reports_max };
+    struct ls_dialer_options options = { .url = url,
+                                         .reports_max = reports_max,
+                                         .credentials = rig->agent_keys };
     Ls__Hello hello = LS__HELLO__INIT;
     char name[64];
     char boot[64];
@@ -232,7 +237,7 @@ enum ls_err rig_dialer(struct rig *rig, const char *url, const char *agent, cons
     hello.software = software;
     hello.pid = (uint32_t)getpid();
     options.hello = &hello;
-    return ls_dialer_create(rig->loop, &options, &env, out, NULL);
+    return ls_dialer_create(rig->loop, &options, &env, out, &rig->diag);
 }
 
 void rig_dial(struct rig *rig, const char *agent, const char *boot_id)

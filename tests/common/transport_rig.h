@@ -27,7 +27,10 @@ struct rig {
     struct ls_dialer *dialer;
     struct ls_peer *peer; /* enrolled last */
     struct rig_hooks hooks;
+    struct ls_credentials *coordinator_keys; /* borrowed; NULL: no TLS */
+    struct ls_credentials *agent_keys;
     char last_why[256];
+    struct ls_diag diag; /* of a dialer that could not be made */
 
     unsigned enrolled, peer_ups, peer_downs, clocks, takens;
     uint64_t reports;    /* taken, in order */

@@ -1,0 +1,40 @@
+/* common/tls_engine.h - OpenSSL as the TLS engine of nng's streams.
+ *
+ * TLS 1.3 only, both ends with a certificate of the same authority, no resumption. A coordinator
+ * takes agents, an agent takes the coordinator whose certificate has the dialled name or address;
+ * all of that is decided in the handshake, so that a peer of the wrong kind gets an alert and
+ * never a byte of ours. Keys come from common/credentials.h, looked at anew for each connection.
+ *
+ * nng's headers stop in tls_engine.c and in transport_nng.h: hence the declarations of its structs.
+ */
+#ifndef LS_COMMON_TLS_ENGINE_H
+#define LS_COMMON_TLS_ENGINE_H
+
+#include "common/credentials.h"
+
+#define LS_TLS_TROUBLE_MAX 256
+
+struct nng_stream;
+struct nng_stream_dialer;
+struct nng_stream_listener;
+
+/* Makes nng use this engine; again after nng_fini(). LS_EIO: it does not. */
+enum ls_err ls_tls_engine_start(struct ls_diag *diag) LS_NODISCARD;
+
+/* Sets the engine's part of a tls+tcp stream's dialer or listener, which keep hold of the
+ * credentials. host: what is dialled, a name or an address without brackets. LS_EREFUSED: the
+ * credentials are of the other role; LS_EIO, LS_ENOMEM. */
+enum ls_err ls_tls_dialer(struct nng_stream_dialer *dialer, struct ls_credentials *credentials,
+                          const char *host, struct ls_diag *diag) LS_NODISCARD;
+enum ls_err ls_tls_listener(struct nng_stream_listener *listener,
+                            struct ls_credentials *credentials, struct ls_diag *diag) LS_NODISCARD;
+
+/* What is known of a TLS stream that has not been freed: who is at the other end, not proven before
+ * the handshake is over; and why TLS ended it, "" if it did not. */
+struct ls_tls_peer {
+    struct ls_identity identity;
+    char trouble[LS_TLS_TROUBLE_MAX];
+};
+void ls_tls_look(struct nng_stream *stream, struct ls_tls_peer *out);
+
+#endif

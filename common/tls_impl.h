@@ -1,0 +1,18 @@
+/* common/tls_impl.h - what the files around OpenSSL share: identity.c, credentials.c and
+ * tls_engine.c. Nobody else includes it. */
+#ifndef LS_COMMON_TLS_IMPL_H
+#define LS_COMMON_TLS_IMPL_H
+
+#include <openssl/ssl.h>
+
+#include "common/credentials.h"
+
+/* ls_identity_read for a certificate that is parsed already. */
+enum ls_err ls_identity_of(X509 *certificate, struct ls_identity *out,
+                           struct ls_diag *diag) LS_NODISCARD;
+
+/* A new connection by the files as they are now: read again if they changed. NULL: no memory. The
+ * caller frees. On any thread. */
+SSL *ls_credentials_new_ssl(struct ls_credentials *credentials);
+
+#endif
