@@ -13,7 +13,7 @@
 
 #define OUTPUT_MAX_BYTES (512u << 20)
 
-static int put(const struct ls_buf *text, int exit_status)
+int coord_cli_put(const struct ls_buf *text, int exit_status)
 {
     if (fwrite(text->data, 1, text->len, stdout) == text->len && fflush(stdout) == 0)
         return exit_status;
@@ -29,22 +29,28 @@ static unsigned columns(void)
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-int coord_cli_print(const Ls__Result *result, bool json, const char *dir, int exit_status)
+struct coord_report_options coord_cli_looks(void)
 {
     const char *no_colour = getenv("NO_COLOR");
-    const struct coord_report_options options = {
+
+    return (struct coord_report_options){
         .columns = columns(),
         .colour = isatty(STDOUT_FILENO) == 1 && (no_colour == NULL || *no_colour == '\0'),
-        .dir = dir
     };
+}
+
+int coord_cli_print(const Ls__Result *result, bool json, const char *dir, int exit_status)
+{
+    struct coord_report_options options = coord_cli_looks();
     struct ls_diag diag = { 0 };
     struct ls_buf text;
     int status;
 
+    options.dir = dir;
     ls_buf_init(&text, OUTPUT_MAX_BYTES);
     if (coord_report(result, json ? COORD_REPORT_JSON : COORD_REPORT_TEXT, &options, &text,
                      &diag) == LS_OK) {
-        status = put(&text, exit_status);
+        status = coord_cli_put(&text, exit_status);
     } else {
         (void)fprintf(stderr, "lockstep: %s\n", diag.text);
         status = COORD_EXIT_FAULT;

@@ -4,14 +4,17 @@
 
 #include <stdbool.h>
 
+#include "common/buf.h"
 #include "common/err.h"
 #include "coordinator/exit.h"
+#include "coordinator/result/report.h"
 #include "proto/result.pb-c.h"
 
 /* Each takes its own argv, with the command's name in argv[0], and returns the exit status. */
 int coord_cmd_run(int argc, char **argv);
 int coord_cmd_bench(int argc, char **argv);
 int coord_cmd_calibrate(int argc, char **argv);
+int coord_cmd_compare(int argc, char **argv);
 int coord_cmd_check(int argc, char **argv);
 int coord_cmd_report(int argc, char **argv);
 
@@ -25,6 +28,11 @@ int coord_cli_print_failure(int exit_status, const char *text);
 /* The result on stdout: as JSON, or as text for the terminal. Returns exit_status, or
  * COORD_EXIT_FAULT if stdout took it not. */
 int coord_cli_print(const Ls__Result *result, bool json, const char *dir, int exit_status);
+
+/* Text on stdout. Returns exit_status, or COORD_EXIT_FAULT if stdout took it not. */
+int coord_cli_put(const struct ls_buf *text, int exit_status);
+/* How text looks on this stdout: its columns, and whether it takes colours. */
+struct coord_report_options coord_cli_looks(void);
 
 /* Is --json among the words? Asked before they are parsed, so that even a usage error is JSON. */
 bool coord_cli_wants_json(int argc, char **argv);

@@ -19,6 +19,8 @@ static const struct {
       "measures how much load this host can make, for later runs" },
     { "check", coord_cmd_check, "PLAN", "validates a plan and says what it would do" },
     { "report", coord_cmd_report, "DIR", "renders a result again" },
+    { "compare", coord_cmd_compare, "DIR..",
+      "says what became better or worse, and fails if it shall" },
 };
 
 static void help(FILE *file)
@@ -27,10 +29,11 @@ static void help(FILE *file)
     for (size_t i = 0; i < LS_ARRAY_LEN(commands); i++)
         (void)fprintf(file, "  %-9s %-5s  %s\n", commands[i].name, commands[i].arguments,
                       commands[i].help);
-    (void)fputs("\n'lockstep COMMAND --help' lists a command's options.\n"
-                "Exit status: 0 done and valid; 2 usage or plan; 3 incomplete; 4 a result is "
-                "invalid; 70 our own fault; 130 interrupted.\n",
-                file);
+    (void)fputs(
+        "\n'lockstep COMMAND --help' lists a command's options.\n"
+        "Exit status: 0 done and valid; 1 worse than allowed; 2 usage or plan; 3 incomplete; 4 a result is "
+        "invalid; 70 our own fault; 130 interrupted.\n",
+        file);
 }
 
 static int unknown(int argc, char **argv)

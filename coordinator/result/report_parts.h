@@ -10,6 +10,9 @@
 void coord_report_text(const Ls__Result *result, const struct coord_report_options *options,
                        struct ls_buf *out);
 void coord_report_markdown(const Ls__Result *result, struct ls_buf *out);
+/* Escaped text, broken at blanks into lines of at most columns; a longer word stays whole. */
+void coord_report_wrap(struct ls_buf *out, unsigned columns, const char *text, const char *indent,
+                       const char *hang);
 void coord_report_csv(const Ls__Result *result, struct ls_buf *out);
 void coord_report_json(const Ls__Result *result, struct ls_buf *out);
 

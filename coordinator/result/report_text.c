@@ -25,29 +25,34 @@ static size_t width_of(const char *text, size_t len)
     return width;
 }
 
-/* Breaks at blanks; a word that is longer than a line stays whole. */
-static void wrap(struct page *page, const char *text, const char *indent, const char *hang)
+void coord_report_wrap(struct ls_buf *out, unsigned columns, const char *text, const char *indent,
+                       const char *hang)
 {
     size_t at = strlen(indent);
     bool first = true;
 
-    ls_buf_adds(page->out, indent);
+    ls_buf_adds(out, indent);
     while (*text != '\0') {
         size_t len = strcspn(text, " "), width = width_of(text, len);
 
-        if (!first && at + 1 + width > page->columns) {
-            ls_buf_addf(page->out, "\n%s", hang);
+        if (!first && at + 1 + width > columns) {
+            ls_buf_addf(out, "\n%s", hang);
             at = strlen(hang);
         } else if (!first) {
-            ls_buf_adds(page->out, " ");
+            ls_buf_adds(out, " ");
             at++;
         }
-        ls_buf_add(page->out, text, len);
+        ls_buf_add(out, text, len);
         at += width;
         first = false;
         text += len;
         text += *text == ' ';
     }
+}
+
+static void wrap(struct page *page, const char *text, const char *indent, const char *hang)
+{
+    coord_report_wrap(page->out, page->columns, text, indent, hang);
 }
 
 static void sentence(void *ctx, enum coord_style style, const char *text)

@@ -85,18 +85,21 @@ report|DIR is missing
 report nowhere|nowhere
 report . --format xml|text, json, csv or markdown
 report .|not a lockstep result
+compare|two result folders are needed
+compare . .|not a lockstep result
+compare . . --fail-on much|a percentage above 0
 LINES
 refused '--dial' "$agent"
 refused '--role' "$agent" --dial ipc:///nowhere --name a --role cook
 refused '--latency' "$agent" respond --latency often
 
-for command in 'dance' 'run nowhere.yaml' 'run broken.yaml' 'check broken.yaml' 'bench' 'report nowhere'; do
+for command in 'dance' 'run nowhere.yaml' 'run broken.yaml' 'check broken.yaml' 'bench' 'report nowhere' 'compare nowhere there'; do
     # shellcheck disable=SC2086 # words
     expect 2 "$lockstep" $command --json
     holds out 'r.exit_status === 2 && r.status === "failed" && r.error.length > 0'
 done
 
-for help in '--help' 'run --help' 'bench --help' 'check --help' 'report --help'; do
+for help in '--help' 'run --help' 'bench --help' 'check --help' 'report --help' 'compare --help'; do
     # shellcheck disable=SC2086 # words
     expect 0 "$lockstep" $help
     says out usage

@@ -1,0 +1,311 @@
+/* coordinator/result/compare*.c: what two results say about each other. */
+#include "tests/support/test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/attr.h"
+#include "common/rng.h"
+#include "coordinator/result/compare.h"
+#include "coordinator/result/message.h"
+#include "tests/coordinator/sample_result.h"
+
+#define VALID LS__VERDICT__VERDICT_VALID
+
+enum { RUNS = 8 };
+
+static const struct coord_compare_options plain = { .fail_on = 0 };
+static const struct coord_compare_options gate = { .fail_on = 0.05 };
+
+/* RUNS repetitions of one target whose throughput scatters by +-1 % around per_s. */
+static Ls__Result *runs(const char *target, double per_s, double cpu_us, uint64_t seed)
+{
+    struct sample_trial trials[RUNS];
+    struct ls_rng rng;
+
+    ls_rng_init(&rng, seed, 1);
+    for (uint32_t i = 0; i < RUNS; i++) {
+        double scatter = 0.99 + 0.02 * ls_rng_unit(&rng);
+
+        trials[i] = (struct sample_trial){ .target = target,
+                                           .workload = "hello",
+                                           .repetition = i + 1,
+                                           .throughput_per_s = per_s * scatter,
+                                           .p50_ms = 1.2 / scatter,
+                                           .cpu_us = cpu_us / scatter,
+                                           .verdict = VALID };
+    }
+    return sample_result(trials, RUNS);
+}
+
+struct pair {
+    Ls__Result *a;
+    Ls__Result *b;
+    Ls__Comparisons *all;
+    struct ls_diag diag;
+};
+
+static struct pair pair_of(Ls__Result *a, Ls__Result *b)
+{
+    struct pair pair = { .a = a, .b = b };
+
+    pair.all = coord_message_new(&ls__comparisons__descriptor);
+    assert_non_null(pair.all);
+    return pair;
+}
+
+static enum ls_err compared(struct pair *pair, const struct coord_compare_options *options)
+{
+    pair->all->fail_on = options->fail_on;
+    pair->all->level = COORD_COMPARE_LEVEL;
+    return coord_compare(pair->a, "before", pair->b, "after", options, pair->all, &pair->diag);
+}
+
+static void drop(struct pair *pair)
+{
+    coord_message_free(pair->all);
+    ls__result__free_unpacked(pair->a, NULL);
+    ls__result__free_unpacked(pair->b, NULL);
+}
+
+static const Ls__ComparedMetric *metric(const struct pair *pair, const char *name)
+{
+    const Ls__Comparison *comparison = pair->all->comparisons[0];
+
+    for (size_t i = 0; i < comparison->n_metrics; i++) {
+        if (strcmp(comparison->metrics[i]->metric, name) == 0)
+            return comparison->metrics[i];
+    }
+    fail_msg("no metric %s", name);
+    return NULL;
+}
+
+static char *rendered(const struct pair *pair, enum coord_report_format format)
+{
+    struct ls_buf out;
+
+    ls_buf_init(&out, 1u << 20);
+    assert_int_equal(coord_compare_render(pair->all, format,
+                                          &(struct coord_report_options){ .columns = 200 }, &out,
+                                          NULL),
+                     LS_OK);
+    return ls_buf_detach(&out);
+}
+
+static void the_same_is_no_difference(void **state)
+{
+    struct pair pair = pair_of(runs("node", 50000, 20, 1), runs("node", 50000, 20, 2));
+    char *text;
+
+    (void)state;
+    assert_int_equal(compared(&pair, &gate), LS_OK);
+    assert_int_equal(pair.all->comparisons[0]->n_metrics, 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_string_equal(pair.all->comparisons[0]->metrics[i]->finding, "no_difference");
+    assert_int_equal(pair.all->comparisons[0]->failed, 0);
+    assert_int_equal(pair.all->comparisons[0]->n_differences, 0);
+    text = rendered(&pair, COORD_REPORT_TEXT);
+    assert_non_null(strstr(text, "no difference shown"));
+    assert_non_null(strstr(text, "Hosts, programs and loads were the same."));
+    free(text);
+    drop(&pair);
+}
+
+static void worse_by_a_tenth_fails_and_better_does_not(void **state)
+{
+    struct pair pair = pair_of(runs("node", 50000, 20, 1), runs("node", 45000, 18, 2));
+    char *text;
+
+    (void)state;
+    assert_int_equal(compared(&pair, &gate), LS_OK);
+    assert_string_equal(metric(&pair, "throughput_per_s")->finding, "worse");
+    assert_true(metric(&pair, "throughput_per_s")->failed);
+    assert_true(metric(&pair, "throughput_per_s")->ratio < 0.92);
+    assert_true(metric(&pair, "throughput_per_s")->ratio_high < 0.95);
+    assert_string_equal(metric(&pair, "cpu_ns_per_request")->finding, "better");
+    assert_false(metric(&pair, "cpu_ns_per_request")->failed);
+    assert_int_equal(pair.all->comparisons[0]->failed, 1);
+    text = rendered(&pair, COORD_REPORT_MARKDOWN);
+    assert_non_null(strstr(text, "is worse by more than 5 %"));
+    free(text);
+    drop(&pair);
+}
+
+static void worse_by_less_than_allowed_is_said_and_does_not_fail(void **state)
+{
+    struct pair pair = pair_of(runs("node", 50000, 20, 1), runs("node", 48500, 20, 2));
+
+    (void)state;
+    assert_int_equal(compared(&pair, &gate), LS_OK);
+    assert_string_equal(metric(&pair, "throughput_per_s")->finding, "worse");
+    assert_false(metric(&pair, "throughput_per_s")->failed);
+    drop(&pair);
+}
+
+static void three_runs_cannot_tell(void **state)
+{
+    struct pair pair = pair_of(runs("node", 50000, 20, 1), runs("node", 25000, 20, 2));
+
+    (void)state;
+    for (unsigned i = 3; i < RUNS; i++) {
+        pair.a->trials[i]->verdict = LS__VERDICT__VERDICT_INVALID;
+        pair.b->trials[i]->verdict = LS__VERDICT__VERDICT_INVALID;
+    }
+    assert_int_equal(compared(&pair, &gate), LS_OK);
+    assert_string_equal(metric(&pair, "throughput_per_s")->finding, "too_few");
+    assert_int_equal(pair.all->comparisons[0]->failed, 0);
+    assert_int_equal(pair.all->comparisons[0]->undecided, 1);
+    assert_int_equal(metric(&pair, "throughput_per_s")->n_a, 3);
+    /* Three tests: 2 / C(2n, n) x 3 has to be at most 0.05. */
+    assert_in_range(metric(&pair, "throughput_per_s")->runs_needed, 5, 6);
+    drop(&pair);
+}
+
+/* Holm's rule on his own kind of example: the smallest p counts three times, the next twice. */
+static void p_is_adjusted_for_the_number_of_tests(void **state)
+{
+    struct pair pair = pair_of(runs("node", 50000, 20, 1), runs("node", 45000, 20.12, 2));
+    const Ls__ComparedMetric *most, *next, *least;
+
+    (void)state;
+    assert_int_equal(compared(&pair, &plain), LS_OK);
+    most = metric(&pair, "throughput_per_s");
+    next = metric(&pair, "service_time_p99_ns");
+    least = metric(&pair, "cpu_ns_per_request");
+    if (next->p > least->p) {
+        const Ls__ComparedMetric *swap = next;
+
+        next = least;
+        least = swap;
+    }
+    assert_true(most->p < next->p && next->p < least->p && next->p * 2 > most->p * 3);
+    assert_true(fabs(most->p_adjusted - 3 * most->p) < 1e-12);
+    assert_true(fabs(next->p_adjusted - 2 * next->p) < 1e-12);
+    assert_true(fabs(least->p_adjusted - fmax(least->p, 2 * next->p > 1 ? 1 : 2 * next->p)) <
+                1e-12);
+    drop(&pair);
+}
+
+static void one_comparison_in_twenty_at_most_is_a_false_alarm(void **state)
+{
+    unsigned alarms = 0, rounds = 200;
+
+    (void)state;
+    for (unsigned round = 0; round < rounds; round++) {
+        struct pair pair =
+            pair_of(runs("node", 50000, 20, 2 * round + 1), runs("node", 50000, 20, 2 * round + 2));
+        bool alarm = false;
+
+        assert_int_equal(compared(&pair, &plain), LS_OK);
+        for (size_t i = 0; i < 3; i++) {
+            const char *finding = pair.all->comparisons[0]->metrics[i]->finding;
+
+            alarm = alarm || strcmp(finding, "no_difference") != 0;
+        }
+        alarms += alarm;
+        drop(&pair);
+    }
+    assert_in_range(alarms, 0, rounds / 20);
+}
+
+static void another_load_is_refused_and_named(void **state)
+{
+    const struct coord_compare_options anyway = { .anyway = true };
+    struct pair pair = pair_of(runs("node", 50000, 20, 1), runs("node", 50000, 20, 2));
+    char *text;
+
+    (void)state;
+    for (unsigned i = 0; i < RUNS; i++)
+        pair.b->trials[i]->connections->asked = 256;
+    assert_int_equal(compared(&pair, &plain), LS_EINVAL);
+    assert_non_null(strstr(pair.diag.text, "hello: connections: '64', then '256'"));
+    assert_non_null(strstr(pair.diag.text, "--anyway"));
+    coord_message_clear(&pair.all->n_comparisons, &pair.all->comparisons);
+    assert_int_equal(compared(&pair, &anyway), LS_OK);
+    text = rendered(&pair, COORD_REPORT_TEXT);
+    assert_non_null(strstr(text, "Not the same load: hello: connections"));
+    free(text);
+    drop(&pair);
+}
+
+static void nothing_in_common_is_refused(void **state)
+{
+    struct pair pair = pair_of(runs("node", 50000, 20, 1), runs("bun", 50000, 20, 2));
+
+    (void)state;
+    assert_int_equal(compared(&pair, &plain), LS_EINVAL);
+    assert_non_null(strstr(pair.diag.text, "no target and workload in common"));
+    drop(&pair);
+}
+
+static void an_unknown_metric_is_refused_with_those_there_are(void **state)
+{
+    const char *const names[] = { "speed" };
+    const struct coord_compare_options options = { .metrics = names, .metric_count = 1 };
+    struct pair pair = pair_of(runs("node", 50000, 20, 1), runs("node", 50000, 20, 2));
+
+    (void)state;
+    assert_int_equal(compared(&pair, &options), LS_EINVAL);
+    assert_non_null(strstr(pair.diag.text, "'speed'; there are throughput_per_s"));
+    drop(&pair);
+}
+
+static void another_host_is_said(void **state)
+{
+    struct pair pair = pair_of(runs("node", 50000, 20, 1), runs("node", 50000, 20, 2));
+    bool found = false;
+
+    (void)state;
+    assert_true(pair.b->n_hosts > 0 && pair.b->hosts[0]->facts != NULL);
+    assert_true(coord_message_string(&pair.b->hosts[0]->facts->governor, "powersave"));
+    assert_int_equal(compared(&pair, &plain), LS_OK);
+    for (size_t i = 0; i < pair.all->comparisons[0]->n_differences; i++) {
+        const Ls__Difference *difference = pair.all->comparisons[0]->differences[i];
+
+        found = found || (strstr(difference->what, " governor") != NULL &&
+                          strcmp(difference->b, "powersave") == 0 && !difference->grave);
+    }
+    assert_true(found);
+    assert_int_equal(pair.all->comparisons[0]->n_differences, 1);
+    drop(&pair);
+}
+
+static void names_are_data(void **state)
+{
+    struct pair pair =
+        pair_of(runs("<b>|\033[31m", 50000, 20, 1), runs("<b>|\033[31m", 50000, 20, 2));
+    char *text, *markdown, *csv;
+
+    (void)state;
+    assert_int_equal(compared(&pair, &plain), LS_OK);
+    text = rendered(&pair, COORD_REPORT_TEXT);
+    markdown = rendered(&pair, COORD_REPORT_MARKDOWN);
+    csv = rendered(&pair, COORD_REPORT_CSV);
+    assert_null(strchr(text, '\033'));
+    assert_null(strchr(csv, '\033'));
+    assert_null(strstr(markdown, "<b>|"));
+    free(csv);
+    free(markdown);
+    free(text);
+    drop(&pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_is_no_difference),
+        cmocka_unit_test(worse_by_a_tenth_fails_and_better_does_not),
+        cmocka_unit_test(worse_by_less_than_allowed_is_said_and_does_not_fail),
+        cmocka_unit_test(three_runs_cannot_tell),
+        cmocka_unit_test(p_is_adjusted_for_the_number_of_tests),
+        cmocka_unit_test(one_comparison_in_twenty_at_most_is_a_false_alarm),
+        cmocka_unit_test(another_load_is_refused_and_named),
+        cmocka_unit_test(nothing_in_common_is_refused),
+        cmocka_unit_test(an_unknown_metric_is_refused_with_those_there_are),
+        cmocka_unit_test(another_host_is_said),
+        cmocka_unit_test(names_are_data),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
