@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "agent/clock_answer.h"
 #include "agent/exit.h"
 #include "agent/host/facts.h"
 #include "agent/session.h"
@@ -30,6 +31,9 @@ struct control {
     ev_async wake;
     ev_io deadline;
     ev_timer lease;
+    ev_io clock_asked;
+    ev_timer clock_knock;
+    struct agent_clock clock;
     ev_signal on_int;
     ev_signal on_term;
     int timer_fd;
@@ -174,10 +178,48 @@ static void on_down(void *ctx, const char *why)
     settle(c);
 }
 
+static void on_clock_asked(struct ev_loop *loop, ev_io *w, int events)
+{
+    struct control *c = w->data;
+
+    (void)loop;
+    (void)events;
+    agent_clock_readable(&c->clock);
+}
+
+static void on_clock_knock(struct ev_loop *loop, ev_timer *w, int events)
+{
+    struct control *c = w->data;
+
+    (void)loop;
+    (void)events;
+    agent_clock_knock(&c->clock, ls_clock_mono_ns());
+}
+
+static void open_clock(struct control *c, const Ls__ClockUdp *command)
+{
+    struct ls_diag diag;
+    char host[64];
+
+    ev_io_stop(c->loop, &c->clock_asked);
+    ls_dialer_host(c->dialer, host, sizeof(host));
+    if (agent_clock_open(&c->clock, command, host, ls_clock_mono_ns(), &diag) != LS_OK) {
+        ls_log(LS_LOG_INFO, "agent.no_clock_socket", "%s", diag.text);
+        return;
+    }
+    ev_io_set(&c->clock_asked, c->clock.fd, EV_READ);
+    ev_io_start(c->loop, &c->clock_asked);
+    ev_timer_start(c->loop, &c->clock_knock);
+}
+
 static void on_command(void *ctx, const Ls__Envelope *command)
 {
     struct control *c = ctx;
 
+    if (command->body_case == LS__ENVELOPE__BODY_CLOCK_UDP) {
+        open_clock(c, command->clock_udp);
+        return;
+    }
     agent_session_command(c->session, command, ls_clock_mono_ns());
     settle(c);
 }
@@ -255,6 +297,9 @@ static enum ls_err set_up(struct control *c, const char *work_dir,
     ev_async_init(&c->wake, on_wake);
     ev_io_init(&c->deadline, on_deadline, c->timer_fd, EV_READ);
     ev_init(&c->lease, on_lease);
+    ev_init(&c->clock_asked, on_clock_asked);
+    ev_timer_init(&c->clock_knock, on_clock_knock, AGENT_CLOCK_KNOCK_S, AGENT_CLOCK_KNOCK_S);
+    c->clock_asked.data = c->clock_knock.data = c;
     ev_signal_init(&c->on_int, on_signal, SIGINT);
     ev_signal_init(&c->on_term, on_signal, SIGTERM);
     c->wake.data = c->deadline.data = c->lease.data = c->on_int.data = c->on_term.data = c;
@@ -276,6 +321,7 @@ static void tear_down(struct control *c)
     agent_session_destroy(c->session);
     ls_dialer_destroy(c->dialer);
     ls_transport_fini();
+    agent_clock_fini(&c->clock);
     if (c->loop != NULL)
         ev_loop_destroy(c->loop);
     if (c->timer_fd >= 0)
@@ -326,7 +372,7 @@ static void tidy_after(const char *url, const char *work_dir)
 
 int agent_control_run(const struct agent_control_options *options)
 {
-    struct control c = { .options = options, .timer_fd = -1 };
+    struct control c = { .options = options, .timer_fd = -1, .clock = { .fd = -1 } };
     const struct agent_session_env env = {
         .report = send_report, .room = report_room, .unacked = reports_unacked, .ctx = &c
     };

@@ -247,7 +247,8 @@ static void on_arm(struct agent_session *s, const Ls__Arm *arm, int64_t now_ns)
                                       .warmup_ns = arm->warmup_ns,
                                       .measure_ns = arm->measure_ns,
                                       .drain_ns = arm->drain_ns,
-                                      .interval_ns = arm->interval_ns };
+                                      .interval_ns = arm->interval_ns,
+                                      .open_ns = arm->open_ns };
     agent_session_on(s, LS_ON_ARM, now_ns, NULL);
     if (now_ns + LEAD_MIN_NS > arm->start_ns) {
         const struct agent_failure late = { .code = "late",

@@ -472,6 +472,21 @@ const struct ls_identity *ls_dialer_identity(const struct ls_dialer *dialer)
     return &dialer->coordinator;
 }
 
+void ls_dialer_host(const struct ls_dialer *dialer, char *out, size_t out_bytes)
+{
+    const char *remote = dialer->conn != NULL ? ls_conn_remote(dialer->conn) : "";
+    const char *colon = strrchr(remote, ':');
+
+    out[0] = '\0';
+    if (colon == NULL) /* "local", or none */
+        return;
+    if (*remote == '[' && colon[-1] == ']') {
+        remote++;
+        colon--;
+    }
+    (void)snprintf(out, out_bytes, "%.*s", (int)(colon - remote), remote);
+}
+
 const char *ls_dialer_trouble(const struct ls_dialer *dialer)
 {
     return dialer->trouble;

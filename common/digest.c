@@ -8,7 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <openssl/crypto.h>
 #include <openssl/sha.h>
+
+#define BLOCK_BYTES 64u /* of SHA-256, which HMAC pads keys to */
 
 static void to_hex(const unsigned char raw[SHA256_DIGEST_LENGTH], char out[LS_SHA256_HEX])
 {
@@ -56,4 +59,43 @@ enum ls_err ls_sha256_file(const char *path, char out[LS_SHA256_HEX], struct ls_
     (void)SHA256_Final(raw, &ctx);
     to_hex(raw, out);
     return LS_OK;
+}
+
+static void hash_two(const unsigned char first[BLOCK_BYTES], struct ls_bytes second,
+                     unsigned char out[SHA256_DIGEST_LENGTH])
+{
+    SHA256_CTX ctx;
+
+    (void)SHA256_Init(&ctx);
+    (void)SHA256_Update(&ctx, first, BLOCK_BYTES);
+    (void)SHA256_Update(&ctx, second.data, second.len);
+    (void)SHA256_Final(out, &ctx);
+}
+
+void ls_hmac_sha256(struct ls_bytes key, struct ls_bytes data,
+                    unsigned char out[LS_HMAC_SHA256_BYTES])
+{
+    unsigned char inner[BLOCK_BYTES] = { 0 };
+    unsigned char outer[BLOCK_BYTES];
+    unsigned char hash[SHA256_DIGEST_LENGTH];
+    SHA256_CTX ctx;
+
+    if (key.len > BLOCK_BYTES) {
+        (void)SHA256_Init(&ctx);
+        (void)SHA256_Update(&ctx, key.data, key.len);
+        (void)SHA256_Final(inner, &ctx);
+    } else {
+        memcpy(inner, key.data, key.len);
+    }
+    for (size_t i = 0; i < BLOCK_BYTES; i++) {
+        outer[i] = inner[i] ^ 0x5c;
+        inner[i] ^= 0x36;
+    }
+    hash_two(inner, data, hash);
+    hash_two(outer, (struct ls_bytes){ hash, sizeof(hash) }, out);
+}
+
+bool ls_bytes_equal_secret(const unsigned char *a, const unsigned char *b, size_t len)
+{
+    return CRYPTO_memcmp(a, b, len) == 0;
 }

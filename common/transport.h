@@ -30,6 +30,7 @@
 #define LS_COMMON_TRANSPORT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/attr.h"
@@ -98,6 +99,8 @@ enum ls_err ls_dialer_report(struct ls_dialer *dialer, Ls__Envelope *report,
 uint32_t ls_dialer_room(const struct ls_dialer *dialer); /* reports that still fit */
 bool ls_dialer_is_up(const struct ls_dialer *dialer);
 uint64_t ls_dialer_unacked(const struct ls_dialer *dialer);
+/* The coordinator's literal address, "10.0.0.1"; "" if there is no connection, or none by TCP. */
+void ls_dialer_host(const struct ls_dialer *dialer, char *out, size_t out_bytes);
 /* Why there is no session at the moment; "" if there is one. */
 const char *ls_dialer_trouble(const struct ls_dialer *dialer);
 /* The coordinator of the present or last session. */

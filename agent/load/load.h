@@ -130,7 +130,8 @@ void agent_load_destroy(struct agent_load *load); /* stops and joins whatever ru
 /* Sends every distinct request once, in order, on one connection, and compares each answer. */
 enum ls_err agent_load_preflight(struct agent_load *load, struct ls_diag *diag) LS_NODISCARD;
 
-/* Starts the workers: connect (paced), pin, wait for the instant, run the window. */
+/* Starts the workers: pin, wait for window->open_ns, connect (paced), wait for the instant, run the
+ * window. */
 enum ls_err agent_load_arm(struct agent_load *load, const struct load_window *window,
                            struct ls_diag *diag) LS_NODISCARD;
 /* True if load had started, so that DONE follows. */

@@ -139,8 +139,10 @@ static int64_t wait_for_start(struct agent_worker *w)
     while (!is_stopped(w)) {
         int64_t now_ns = ls_clock_mono_ns();
         int64_t coarse_ns;
+        bool opening = now_ns >= w->set.window->open_ns;
 
-        agent_engine_tick(w->engine, now_ns);
+        if (opening)
+            agent_engine_tick(w->engine, now_ns);
         if (!arrived && agent_engine_unsettled(w->engine) == 0 && now_ns < decide_ns) {
             arrived = true;
             if (agent_gate_arrive(w->set.gate))
@@ -150,7 +152,7 @@ static int64_t wait_for_start(struct agent_worker *w)
             return 0;
         if (now_ns >= start_ns)
             return now_ns;
-        coarse_ns = agent_engine_coarse_ns(w->engine);
+        coarse_ns = opening ? agent_engine_coarse_ns(w->engine) : w->set.window->open_ns;
         if (now_ns < decide_ns && decide_ns < coarse_ns)
             coarse_ns = decide_ns;
         wait_for_more(w, now_ns, start_ns, coarse_ns);

@@ -132,6 +132,7 @@ struct load_window {
     int64_t measure_ns; /* fixed count: the most it may take */
     int64_t drain_ns;
     int64_t interval_ns;
+    int64_t open_ns; /* connections are not opened before it: idle ones are hung up on */
 };
 
 /* How a request ended. The order is that of struct load_counts. */

@@ -14,7 +14,8 @@
 #include "common/pb.h"
 #include "common/transport.h"
 
-#define BURY_TIMEOUT_NS (5 * LS_NS_PER_S)
+#define BURY_TIMEOUT_NS  (5 * LS_NS_PER_S)
+#define CLOCK_REFRESH_NS LS_NS_PER_S
 
 struct slot {
     struct coord_agent agent;
@@ -26,6 +27,7 @@ struct coord_fleet {
     struct ev_loop *loop;
     struct coord_fleet_env env;
     struct ls_listener *listener; /* owned */
+    struct coord_clocks *clocks;  /* owned; NULL: the sessions' exchanges have to do */
     struct slot *slots;           /* owned */
     uint32_t count;
     struct ls_cpuset allowed; /* of this process at the beginning; agents begin with it */
@@ -99,11 +101,30 @@ static enum ls_err on_enrol(void *ctx, struct ls_peer *peer, const Ls__Hello *he
     agent->lost = false;
     agent->peer = peer;
     ls_offset_init(&agent->offset);
+    ls_offset_init(&agent->udp_offset);
+    agent->invited = false;
     (void)snprintf(agent->boot_id, sizeof(agent->boot_id), "%s", hello->boot_id);
     (void)snprintf(agent->software, sizeof(agent->software), "%s", hello->software);
     (void)snprintf(agent->address, sizeof(agent->address), "local");
     *out_ctx = agent;
     return LS_OK;
+}
+
+/* To knock, once for each process of an agent. */
+static void invite(struct coord_fleet *fleet, struct coord_agent *agent)
+{
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    Ls__ClockUdp command = LS__CLOCK_UDP__INIT;
+    struct ls_diag diag;
+
+    if (fleet->clocks == NULL || agent->invited)
+        return;
+    agent->invited = true;
+    envelope.body_case = LS__ENVELOPE__BODY_CLOCK_UDP;
+    envelope.clock_udp = &command;
+    if (coord_clocks_invite(fleet->clocks, agent->index, &command, &diag) != LS_OK ||
+        ls_peer_command(agent->peer, &envelope, &diag) != LS_OK)
+        ls_log(LS_LOG_WARN, "fleet.no_clock_udp", "agent=%s %s", agent->name, diag.text);
 }
 
 static void on_up(void *ctx, void *peer_ctx)
@@ -112,6 +133,7 @@ static void on_up(void *ctx, void *peer_ctx)
     struct coord_agent *agent = peer_ctx;
 
     agent->up = true;
+    invite(fleet, agent);
     fleet->env.changed(fleet->env.ctx, agent);
 }
 
@@ -142,6 +164,15 @@ static void on_clock(void *ctx, void *peer_ctx, int64_t sent_ns, int64_t peer_re
 
     ls_offset_add(&agent->offset, sent_ns, peer_received_ns, peer_replied_ns, received_ns);
     fleet->env.clock(fleet->env.ctx, agent);
+}
+
+static void on_answer(void *ctx, uint32_t agent, int64_t sent_ns, int64_t received_ns,
+                      int64_t replied_ns, int64_t answered_ns)
+{
+    struct coord_fleet *fleet = ctx;
+
+    ls_offset_add(&fleet->slots[agent].agent.udp_offset, sent_ns, received_ns, replied_ns,
+                  answered_ns);
 }
 
 /* ---- local processes */
@@ -261,6 +292,9 @@ enum ls_err coord_fleet_create(void *ev_loop, const char *run_id, uint32_t serve
                             &callbacks, &fleet->listener, diag);
     if (rc != LS_OK)
         goto out;
+    if (coord_clocks_create(ev_loop, ls_listener_url(fleet->listener), fleet->count, on_answer,
+                            fleet, &fleet->clocks, diag) != LS_OK)
+        ls_log(LS_LOG_WARN, "fleet.no_clock_udp", "%s", diag->text);
     *out_fleet = fleet;
     fleet = NULL;
 out:
@@ -288,6 +322,7 @@ void coord_fleet_destroy(struct coord_fleet *fleet)
         }
         ls__facts__free_unpacked(slot->agent.facts, NULL);
     }
+    coord_clocks_destroy(fleet->clocks);
     ls_listener_destroy(fleet->listener);
     if (fleet->folder[0] != '\0' && ls_fs_remove_tree(fleet->folder, &diag) != LS_OK)
         ls_log(LS_LOG_WARN, "fleet.folder_left", "%s", diag.text);
@@ -330,6 +365,13 @@ void coord_fleet_probe_clock(struct coord_fleet *fleet, uint32_t agent)
 
     if (a->peer != NULL && a->up && ls_peer_probe_clock(a->peer) != LS_OK)
         ls_log(LS_LOG_DEBUG, "fleet.no_probe", "agent=%s", a->name); /* the next one will do */
+    if (fleet->clocks != NULL && a->up)
+        coord_clocks_probe(fleet->clocks, agent);
+}
+
+bool coord_fleet_clock(const struct coord_agent *agent, int64_t at_ns, struct coord_clock *out)
+{
+    return coord_clock_at(&agent->offset, &agent->udp_offset, at_ns, out);
 }
 
 void coord_fleet_sweep(struct coord_fleet *fleet, int64_t now_ns)
@@ -340,6 +382,10 @@ void coord_fleet_sweep(struct coord_fleet *fleet, int64_t now_ns)
         if (a->enrolled && !a->up && now_ns - a->down_since_ns > COORD_FLEET_GRACE_NS)
             lose(fleet, a, "agent %s has been without a connection for %" PRId64 " s", a->name,
                  (now_ns - a->down_since_ns) / LS_NS_PER_S);
+        if (a->up && now_ns >= a->next_probe_ns) {
+            a->next_probe_ns = now_ns + CLOCK_REFRESH_NS;
+            coord_fleet_probe_clock(fleet, i);
+        }
     }
 }
 

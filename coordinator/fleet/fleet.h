@@ -13,6 +13,7 @@
 #include "common/err.h"
 #include "common/offset.h"
 #include "common/phase.h"
+#include "coordinator/fleet/clocks.h"
 #include "coordinator/fleet/local.h"
 #include "proto/wire.pb-c.h"
 
@@ -35,9 +36,12 @@ struct coord_agent {
     char boot_id[40];
     char software[64];
     char address[64];
-    Ls__Facts *facts; /* owned; NULL: never enrolled */
-    struct ls_offset offset;
-    struct ls_cpuset cpus; /* given by the coordinator; empty: not pinned */
+    Ls__Facts *facts;            /* owned; NULL: never enrolled */
+    struct ls_offset offset;     /* by the session's exchanges */
+    struct ls_offset udp_offset; /* and by those in datagrams */
+    bool invited;                /* this process of it knows where to knock */
+    int64_t next_probe_ns;       /* of those that keep the offset fresh */
+    struct ls_cpuset cpus;       /* given by the coordinator; empty: not pinned */
     bool cpus_shared;
     struct coord_local local;
 };
@@ -67,9 +71,15 @@ bool coord_fleet_complete(const struct coord_fleet *fleet); /* all enrolled and 
 
 enum ls_err coord_fleet_command(struct coord_fleet *fleet, uint32_t agent, Ls__Envelope *command,
                                 struct ls_diag *diag) LS_NODISCARD;
+/* One exchange of either kind. */
 void coord_fleet_probe_clock(struct coord_fleet *fleet, uint32_t agent);
 
-/* Once a second or so: agents that have been away for too long are lost. */
+/* Its clock as of an instant of ours; false: nothing is known yet. */
+bool coord_fleet_clock(const struct coord_agent *agent, int64_t at_ns, struct coord_clock *out);
+
+/* Once a second or so: agents that have been away for too long are lost, clocks are looked at
+ * again.
+ */
 void coord_fleet_sweep(struct coord_fleet *fleet, int64_t now_ns);
 
 /* An agent that does not do what it has to is lost, by this side's decision. */

@@ -190,6 +190,8 @@ static void check_fleet(struct coord_plan_checker *c)
         check_cpus(c, fleet->cpus);
     coord_plan_check_duration(c, &fleet->base, "max_start_skew", fleet->max_start_skew,
                               10 * LS_NS_PER_US, 10 * LS_NS_PER_S);
+    coord_plan_check_duration(c, &fleet->base, "start_lead", fleet->start_lead, 100 * LS_NS_PER_MS,
+                              LS_NS_PER_S * 60);
 }
 
 static void check_schedule(struct coord_plan_checker *c)

@@ -104,6 +104,7 @@ static Ls__Facts *copy_facts(const Ls__Facts *facts)
 static Ls__Host *host_of(const struct coord_agent *a, int64_t now_ns)
 {
     Ls__Host *host = malloc(sizeof(*host));
+    struct coord_clock clock;
     char cpus[256];
 
     if (host == NULL)
@@ -117,13 +118,19 @@ static Ls__Host *host_of(const struct coord_agent *a, int64_t now_ns)
     host->cpus_shared = a->cpus_shared;
     if (a->facts != NULL)
         host->facts = copy_facts(a->facts);
-    if (ls_offset_known(&a->offset))
+    if (coord_fleet_clock(a, now_ns, &clock))
         host->clock = malloc(sizeof(*host->clock));
     if (host->clock != NULL) {
         ls__host_clock__init(host->clock);
-        host->clock->offset_ns = ls_offset_ns(&a->offset);
-        host->clock->error_ns = ls_offset_error_ns(&a->offset, now_ns);
-        host->clock->round_trip_ns = ls_offset_round_trip_ns(&a->offset);
+        host->clock->offset_ns = clock.offset_ns;
+        host->clock->error_ns = clock.error_ns;
+        host->clock->round_trip_ns = clock.round_trip_ns;
+        host->clock->drift_ppm = clock.drift_ppm;
+        host->clock->drift_error_ppm = clock.drift_error_ppm;
+        host->clock->steps = clock.steps;
+        host->clock->stepped_ns = clock.stepped_ns;
+        host->clock->exchanges = clock.exchanges;
+        try_text(&host->clock->source, clock.source);
     }
     return host;
 }

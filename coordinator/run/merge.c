@@ -155,6 +155,8 @@ enum ls_err coord_merge_arm(struct coord_merge *merge, int64_t start_ns, int64_t
     merge->start_ns = start_ns;
     merge->start_wall_ns = start_wall_ns;
     merge->armed = true;
+    for (uint32_t i = 0; i < merge->agent_count; i++)
+        merge->agents[i].start_known = false;
     if (files == NULL)
         return LS_OK;
     rc = coord_store_hlog_begin(files, NULL, start_wall_ns, &merge->log, diag);
@@ -165,6 +167,19 @@ enum ls_err coord_merge_arm(struct coord_merge *merge, int64_t start_ns, int64_t
             rc = coord_store_hlog_begin(files, agent->name, start_wall_ns, &agent->log, diag);
     }
     return rc;
+}
+
+void coord_merge_start_clock(struct coord_merge *merge, uint32_t agent,
+                             const struct coord_merge_clock *clock)
+{
+    struct merge_agent *a = &merge->agents[agent];
+    int64_t unused;
+
+    if (!coord_merge_to_ours(clock, 0, &unused) ||
+        (a->start_known && clock->error_ns >= a->start_clock.error_ns))
+        return;
+    a->start_clock = *clock;
+    a->start_known = true;
 }
 
 /* ---- small questions */

@@ -59,6 +59,12 @@ struct coord_merge_clock {
     int64_t error_ns;
 };
 
+/* What is known of an agent's clock as of the start, whenever it is known: of several, the one with
+ * the smallest error stays until the next coord_merge_arm. Without, the last report's clock is it.
+ */
+void coord_merge_start_clock(struct coord_merge *merge, uint32_t agent,
+                             const struct coord_merge_clock *clock);
+
 /* Takes one report, each exactly once and in the agent's order. Reports that have nothing to add
  * are ignored. LS_EPROTO: it makes no sense (an index twice, a histogram that does not decode, a
  * report of the other role); it is left out, and the books say so. LS_EIO: it could not be written

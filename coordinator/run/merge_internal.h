@@ -49,6 +49,8 @@ struct merge_agent {
     struct coord_store_hlog *log;
     Ls__ClientReport *final;
     struct coord_merge_clock final_clock;
+    struct coord_merge_clock start_clock;
+    bool start_known;
 
     /* server */
     Ls__TargetUp *up;

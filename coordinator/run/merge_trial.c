@@ -71,6 +71,17 @@ static void find_window(struct finish *f)
         f->duration_ns = longest;
 }
 
+/* The clock that tells when an agent's load began. */
+static const struct coord_merge_clock *at_start(const struct merge_agent *agent)
+{
+    return agent->start_known ? &agent->start_clock : &agent->final_clock;
+}
+
+static int64_t started(const struct merge_agent *agent, int64_t at_ns)
+{
+    return at_ns - at_start(agent)->offset_ns;
+}
+
 /* Latest minus earliest actual start of load, and how much larger it can be in truth: the worst
  * pair of clients with both clocks off to their bounds. Within a client there is one clock. */
 static void fill_skew(const struct coord_merge *merge, Ls__Window *window)
@@ -86,9 +97,9 @@ static void fill_skew(const struct coord_merge *merge, Ls__Window *window)
 
             if (early->final == NULL)
                 continue;
-            apart =
-                ours(late, late->final->started_ns) - ours(early, early->final->started_first_ns);
-            error = i == k ? 0 : late->final_clock.error_ns + early->final_clock.error_ns;
+            apart = started(late, late->final->started_ns) -
+                    started(early, early->final->started_first_ns);
+            error = i == k ? 0 : at_start(late)->error_ns + at_start(early)->error_ns;
             if (apart > skew)
                 skew = apart;
             if (apart + error > worst)
@@ -344,8 +355,8 @@ static void fill_client(struct finish *f, const struct merge_agent *agent)
     client->intervals_merged = sums->merged;
     client->lost = agent->lost || final == NULL;
     if (final != NULL) {
-        client->start_offset_ns = ours(agent, final->started_ns) - f->merge->start_ns;
-        client->start_offset_error_ns = agent->final_clock.error_ns;
+        client->start_offset_ns = started(agent, final->started_ns) - f->merge->start_ns;
+        client->start_offset_error_ns = at_start(agent)->error_ns;
         fill_host(f, client, final);
     }
     fill_cpu(f, client, final);

@@ -46,6 +46,7 @@ struct run {
     struct ls_diag store_error; /* a report could not be stored */
     bool store_failed;
     int64_t started_wall_ns;
+    uint32_t steps_before[COORD_MACHINE_AGENTS_MAX]; /* of the agents' clocks */
 };
 
 /* run_loop.c */

@@ -41,10 +41,24 @@ void run_on_timer(struct ev_loop *loop, ev_timer *w, int events)
     (void)events; /* run_pump() looks at what is due */
 }
 
-static struct coord_merge_clock clock_of(const struct coord_agent *agent, int64_t now_ns)
+static struct coord_merge_clock clock_of(const struct coord_agent *agent, int64_t at_ns)
 {
-    return (struct coord_merge_clock){ .offset_ns = ls_offset_ns(&agent->offset),
-                                       .error_ns = ls_offset_error_ns(&agent->offset, now_ns) };
+    struct coord_clock clock = { .error_ns = INT64_MAX };
+
+    (void)coord_fleet_clock(agent, at_ns, &clock); /* unknown: nothing is known to be near */
+    return (struct coord_merge_clock){ .offset_ns = clock.offset_ns, .error_ns = clock.error_ns };
+}
+
+/* Exchanges just before the start and just after it say most about it. */
+static void look_at_start(struct run *r, const struct coord_agent *agent)
+{
+    int64_t start_ns = coord_machine_start_ns(r->machine);
+    struct coord_merge_clock clock;
+
+    if (start_ns == 0)
+        return;
+    clock = clock_of(agent, start_ns);
+    coord_merge_start_clock(r->merge, agent->index, &clock);
 }
 
 static enum ls_err journal(struct run *r, uint32_t agent, const Ls__Envelope *report)
@@ -104,8 +118,10 @@ static void on_clock(void *ctx, struct coord_agent *agent)
 {
     struct run *r = ctx;
 
-    if (r->machine != NULL)
-        coord_machine_clock(r->machine, agent->index, ls_clock_mono_ns());
+    if (r->machine == NULL)
+        return;
+    look_at_start(r, agent);
+    coord_machine_clock(r->machine, agent->index, ls_clock_mono_ns());
 }
 
 static void on_lost(void *ctx, struct coord_agent *agent)

@@ -6,10 +6,13 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/units.h"
 #include "coordinator/plan/load_law.h"
 #include "coordinator/run/fill.h"
 #include "coordinator/run/run_internal.h"
 #include "coordinator/run/verdict.h"
+
+#define CLOCK_STEP_NS LS_NS_PER_MS /* less is a drift beyond what is assumed */
 
 static void do_command(void *ctx, uint32_t agent, Ls__Envelope *command)
 {
@@ -31,11 +34,12 @@ static bool do_clock(void *ctx, uint32_t agent, int64_t *out_offset_ns, int64_t 
 {
     struct run *r = ctx;
     const struct coord_agent *a = coord_fleet_agent(r->fleet, agent);
+    struct coord_clock clock;
 
-    if (!ls_offset_known(&a->offset))
+    if (!coord_fleet_clock(a, ls_clock_mono_ns(), &clock))
         return false;
-    *out_offset_ns = ls_offset_ns(&a->offset);
-    *out_slowest_ns = ls_offset_slowest_ns(&a->offset);
+    *out_offset_ns = clock.offset_ns;
+    *out_slowest_ns = ls_offset_slowest_ns(&a->offset); /* commands go through the session */
     return true;
 }
 
@@ -51,6 +55,14 @@ static void do_armed(void *ctx, int64_t start_ns)
         run_storing_failed(r, ls_clock_mono_ns());
     } else if (rc != LS_OK) {
         ls_log(LS_LOG_WARN, "run.arm", "%s", diag.text);
+    }
+    for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++) {
+        struct coord_clock clock;
+
+        if (coord_fleet_clock(coord_fleet_agent(r->fleet, i), start_ns, &clock))
+            coord_merge_start_clock(r->merge, i,
+                                    &(struct coord_merge_clock){ .offset_ns = clock.offset_ns,
+                                                                 .error_ns = clock.error_ns });
     }
 }
 
@@ -115,6 +127,11 @@ static enum ls_err places_init(const struct run *r, const Ls__Workload *workload
     return LS_OK;
 }
 
+static int64_t start_lead_of(const Ls__Fleet *fleet)
+{
+    return fleet->start_lead != NULL ? fleet->start_lead->ns : 0;
+}
+
 static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_diag *diag)
 {
     static const struct coord_machine_env actions = {
@@ -164,6 +181,7 @@ static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_d
                                       .file_count = file_count,
                                       .plan_files = plan_files,
                                       .plan_file_count = plan_file_count,
+                                      .start_lead_ns = start_lead_of(r->options->plan->fleet),
                                       .go_on_without_lost =
                                           r->options->plan->fleet->on_agent_loss ==
                                           LS__AGENT_LOSS__AGENT_LOSS_CONTINUE },
@@ -175,6 +193,33 @@ static bool has_died(const Ls__Server *server)
     return server != NULL && server->exit[0] != '\0' && !server->stopped_by_us;
 }
 
+/* Clocks that jump make nonsense of what was measured by them. */
+static void give_step(const struct run *r, Ls__Trial *trial, const struct coord_agent *a)
+{
+    struct coord_clock clock;
+    char stepped[48];
+
+    if (!coord_fleet_clock(a, ls_clock_mono_ns(), &clock) ||
+        clock.steps <= r->steps_before[a->index] || clock.stepped_ns < CLOCK_STEP_NS)
+        return;
+    coord_verdict_add(trial, "clock_step", LS__VERDICT__VERDICT_INVALID,
+                      "the clock of agent %s jumped against ours by %s or more: was its machine "
+                      "suspended, or moved?",
+                      a->name,
+                      ls_human_duration((double)clock.stepped_ns, stepped, sizeof(stepped)));
+}
+
+static void note_steps(struct run *r)
+{
+    struct coord_clock clock;
+
+    for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++)
+        r->steps_before[i] =
+            coord_fleet_clock(coord_fleet_agent(r->fleet, i), ls_clock_mono_ns(), &clock)
+                ? clock.steps
+                : 0;
+}
+
 /* What the machine and the agents have said of the trial, beside what was measured. */
 static void give_reasons(struct run *r, Ls__Trial *trial)
 {
@@ -184,6 +229,8 @@ static void give_reasons(struct run *r, Ls__Trial *trial)
         coord_verdict_add(trial, failure->code, LS__VERDICT__VERDICT_INVALID, "%s%s%s",
                           failure->text, failure->log_tail[0] != '\0' ? "; its last words: " : "",
                           failure->log_tail);
+    for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++)
+        give_step(r, trial, coord_fleet_agent(r->fleet, i));
     for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++) {
         if (coord_machine_is_lost(r->machine, i) &&
             (failure == NULL || !failure->agent_lost || failure->agent != i))
@@ -349,6 +396,7 @@ enum ls_err run_one_trial(struct run *r, const struct coord_trial *trial, struct
     r->started_wall_ns = ls_clock_wall_ns();
     coord_progress_trial(r->progress, trial->index, (uint32_t)r->options->trials->count,
                          trial->target->name, trial->workload->name, trial->repetition);
+    note_steps(r);
     rc = places_init(r, trial->workload, &places);
     if (rc == LS_OK)
         rc = open_trial(r, &places, diag);

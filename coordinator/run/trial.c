@@ -48,7 +48,8 @@ struct coord_machine {
     uint32_t attempt;
     int64_t lead_ns;
     int64_t start_ns;
-    bool disarming; /* waiting for everybody to be back at READY */
+    int64_t open_ns; /* connections are opened from then on: late, for idle servers hang up */
+    bool disarming;  /* waiting for everybody to be back at READY */
     bool failed;
     struct coord_machine_failure failure;
 };
@@ -212,6 +213,7 @@ static void arm(struct coord_machine *m, uint32_t agent)
     command.measure_ns = w->measure->ns;
     command.drain_ns = w->timeout->ns;
     command.interval_ns = w->interval->ns;
+    command.open_ns = m->open_ns + offset_ns;
     envelope.body_case = LS__ENVELOPE__BODY_ARM;
     envelope.arm = &command;
     m->env.command(m->env.ctx, agent, &envelope);
@@ -317,7 +319,10 @@ static void enter_arm(struct coord_machine *m, int64_t now_ns)
     m->stage = COORD_STAGE_ARM;
     m->disarming = false;
     m->attempt++;
-    m->start_ns = now_ns + m->lead_ns + 4 * slowest;
+    m->start_ns =
+        now_ns + (m->lead_ns + 4 * slowest > m->spec.start_lead_ns ? m->lead_ns + 4 * slowest
+                                                                   : m->spec.start_lead_ns);
+    m->open_ns = m->start_ns - m->lead_ns - 2 * slowest;
     m->deadline_ns = m->start_ns - ARM_GUARD_NS - 2 * slowest;
     m->env.armed(m->env.ctx, m->start_ns);
     for (uint32_t i = 0; i < m->count; i++) {

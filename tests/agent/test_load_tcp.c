@@ -180,6 +180,35 @@ static void a_server_that_closes_idle_connections_causes_no_errors(void **state)
     assert_string_equal(scene.run.totals.sample, "");
 }
 
+static void connections_are_not_opened_before_their_instant(void **state)
+{
+    struct rude_script script = { 0 };
+    struct rude_server *server = rude_server_start(&script);
+    struct scene scene;
+
+    (void)state;
+    prepare(&scene);
+    rude_server_address(server, &scene.workload.address, &scene.workload.address_len);
+    load_run_init(&scene.run, &scene.workload);
+    scene.window = load_run_window(400 * MS, 0, 20 * MS);
+    scene.window.open_ns = scene.window.start_ns - 200 * MS;
+    load_run_arm(&scene.run, &scene.window);
+    while (ls_clock_mono_ns() < scene.window.open_ns - 20 * MS) {
+        uint64_t accepted = rude_server_connections(server);
+
+        /* The clock after the count: what came late is not to be blamed on us. */
+        assert_true(accepted == 0 || ls_clock_mono_ns() >= scene.window.open_ns);
+        ls_clock_sleep_until(ls_clock_mono_ns() + 10 * MS);
+    }
+    if (load_run_next(&scene.run) == LOAD_EVENT_ARMED) { /* or LATE, on a busy machine */
+        assert_true(ls_clock_mono_ns() >= scene.window.open_ns);
+        load_run_until(&scene.run, LOAD_EVENT_DONE);
+        assert_int_equal(rude_server_connections(server), 4);
+    }
+    load_run_fini(&scene.run);
+    rude_server_stop(server);
+}
+
 static void arrivals_at_a_silent_server_queue_and_are_shed(void **state)
 {
     struct scene scene;
@@ -324,6 +353,7 @@ int main(void)
         cmocka_unit_test(silence_ends_as_timeouts_on_time),
         cmocka_unit_test(answers_nobody_asked_for_close_the_connection),
         cmocka_unit_test(a_server_that_closes_idle_connections_causes_no_errors),
+        cmocka_unit_test(connections_are_not_opened_before_their_instant),
         cmocka_unit_test(arrivals_at_a_silent_server_queue_and_are_shed),
         cmocka_unit_test(refused_connections_are_counted_and_the_start_is_made),
         cmocka_unit_test(http1_is_verified_from_the_preflight_on),

@@ -70,11 +70,58 @@ static void a_file_that_cannot_be_read_fails_with_the_reason(void **state)
     assert_string_equal(hex, "untouched");
 }
 
+/* RFC 4231, sections 4.2 to 4.4 and 4.7. */
+static void hmac_is_that_of_the_standard(void **state)
+{
+    static const unsigned char twenty_0b[20] = { 11, 11, 11, 11, 11, 11, 11, 11, 11, 11,
+                                                 11, 11, 11, 11, 11, 11, 11, 11, 11, 11 };
+    unsigned char aa[131], dd[50];
+    const struct {
+        struct ls_bytes key, data;
+        const unsigned char *out;
+    } rows[] = {
+        { { twenty_0b, 20 },
+          { (const unsigned char *)"Hi There", 8 },
+          (const unsigned char
+               *)"\xb0\x34\x4c\x61\xd8\xdb\x38\x53\x5c\xa8\xaf\xce\xaf\x0b\xf1\x2b"
+                 "\x88\x1d\xc2\x00\xc9\x83\x3d\xa7\x26\xe9\x37\x6c\x2e\x32\xcf\xf7" },
+        { { (const unsigned char *)"Jefe", 4 },
+          { (const unsigned char *)"what do ya want for nothing?", 28 },
+          (const unsigned char
+               *)"\x5b\xdc\xc1\x46\xbf\x60\x75\x4e\x6a\x04\x24\x26\x08\x95\x75\xc7"
+                 "\x5a\x00\x3f\x08\x9d\x27\x39\x83\x9d\xec\x58\xb9\x64\xec\x38\x43" },
+        { { aa, 20 },
+          { dd, 50 },
+          (const unsigned char
+               *)"\x77\x3e\xa9\x1e\x36\x80\x0e\x46\x85\x4d\xb8\xeb\xd0\x91\x81\xa7"
+                 "\x29\x59\x09\x8b\x3e\xf8\xc1\x22\xd9\x63\x55\x14\xce\xd5\x65\xfe" },
+        { { aa, 131 }, /* longer than a block */
+          { (const unsigned char *)"Test Using Larger Than Block-Size Key - Hash Key First", 54 },
+          (const unsigned char
+               *)"\x60\xe4\x31\x59\x1e\xe0\xb6\x7f\x0d\x8a\x26\xaa\xcb\xf5\xb7\x7f"
+                 "\x8e\x0b\xc6\x21\x37\x28\xc5\x14\x05\x46\x04\x0f\x0e\xe3\x7f\x54" },
+    };
+
+    (void)state;
+    memset(aa, 0xaa, sizeof(aa));
+    memset(dd, 0xdd, sizeof(dd));
+    for (size_t i = 0; i < LS_ARRAY_LEN(rows); i++) {
+        unsigned char out[LS_HMAC_SHA256_BYTES];
+
+        ls_hmac_sha256(rows[i].key, rows[i].data, out);
+        assert_memory_equal(out, rows[i].out, sizeof(out));
+        assert_true(ls_bytes_equal_secret(out, rows[i].out, sizeof(out)));
+        out[31] ^= 1;
+        assert_false(ls_bytes_equal_secret(out, rows[i].out, sizeof(out)));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_examples_of_the_standard_hold),
         cmocka_unit_test(a_file_has_the_digest_of_its_content),
+        cmocka_unit_test(hmac_is_that_of_the_standard),
         cmocka_unit_test(a_file_that_cannot_be_read_fails_with_the_reason),
     };
     return cmocka_run_group_tests_name("common.digest", tests, NULL, NULL);

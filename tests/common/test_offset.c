@@ -164,6 +164,49 @@ static void extreme_offsets_do_not_overflow(void **state)
     assert_true(ls_offset_error_ns(&offset, INT64_MAX) > 0);
 }
 
+static void the_past_is_told_by_the_exchanges_of_that_time(void **state)
+{
+    const int64_t second = INT64_C(1000000000);
+    struct ls_offset offset;
+    int64_t at = 5, error = 6;
+
+    (void)state;
+    ls_offset_init(&offset);
+    assert_false(ls_offset_at(&offset, 0, &at, &error));
+    assert_true(at == 5 && error == 6);
+    for (int64_t i = 0; i < 20; i++)
+        exchange(&offset, i * second, 1000 * i, 100, 100);
+    assert_true(ls_offset_at(&offset, 7 * second, &at, &error));
+    assert_int_equal(at, 7000);
+    assert_true(error >= 100 && error <= 102);
+    assert_true(ls_offset_at(&offset, 30 * second, &at, &error));
+    assert_int_equal(at, 19000);
+    assert_true(error > 11 * LS_OFFSET_DRIFT_PPM * 1000 - 100);
+    assert_true(ls_offset_at(&offset, INT64_MIN, &at, &error));
+    assert_int_equal(at, 0);
+}
+
+static void a_step_makes_what_was_known_before_void(void **state)
+{
+    const int64_t second = INT64_C(1000000000);
+    struct ls_offset offset;
+    double ppm, error;
+
+    (void)state;
+    ls_offset_init(&offset);
+    for (int64_t i = 0; i < 10; i++)
+        exchange(&offset, i * second, 7000, 100, 100);
+    assert_int_equal(offset.steps, 0);
+    exchange(&offset, 10 * second, 7000 + second, 90000, 90000);
+    assert_int_equal(offset.steps, 1);
+    assert_int_equal(offset.count, 1);
+    assert_int_equal(ls_offset_ns(&offset), 7000 + second);
+    assert_true(offset.stepped_ns > second - 300000 && offset.stepped_ns <= second);
+    assert_false(ls_offset_drift(&offset, &ppm, &error));
+    exchange(&offset, 11 * second, 7000 + second, 100, 100);
+    assert_int_equal(offset.steps, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +217,8 @@ int main(void)
         cmocka_unit_test(an_old_exchange_gives_way_to_a_fresh_one_once_drift_has_eaten_its_lead),
         cmocka_unit_test(only_the_last_exchanges_count),
         cmocka_unit_test(impossible_exchanges_are_ignored),
+        cmocka_unit_test(the_past_is_told_by_the_exchanges_of_that_time),
+        cmocka_unit_test(a_step_makes_what_was_known_before_void),
         cmocka_unit_test(extreme_offsets_do_not_overflow),
     };
     return cmocka_run_group_tests_name("common.offset", tests, NULL, NULL);

@@ -780,6 +780,41 @@ static void start_skew_is_measured_between_clients_and_bounded_by_both_clocks(vo
     fleet_fini(&fleet);
 }
 
+/* A start is told by the clocks as they were then, not as they are an hour later. */
+static void the_start_has_clocks_of_its_own(void **state)
+{
+    struct fleet fleet;
+    struct coord_books books;
+    Ls__Trial *trial;
+
+    (void)state;
+    fleet_init(&fleet, 2, 11, 300);
+    fleet.clocks[1].error_ns = fleet.clocks[2].error_ns = 900000;
+    fleet.merge = make_merge(&fleet, NULL);
+    for (uint32_t c = 1; c <= 2; c++) {
+        struct coord_merge_clock clock = fleet.clocks[c];
+
+        clock.error_ns = 200;
+        clock.offset_ns -= 50;
+        coord_merge_start_clock(fleet.merge, c, &clock);
+        clock.error_ns = 300; /* no better: it does not count */
+        clock.offset_ns += 1000000;
+        coord_merge_start_clock(fleet.merge, c, &clock);
+    }
+    for (uint32_t c = 0; c < 2; c++) {
+        for (unsigned i = 0; i < INTERVALS; i++)
+            assert_int_equal(send_interval(&fleet, c, i, 0, NULL), LS_OK);
+        assert_int_equal(send_final(&fleet, c, 100 + 100 * c, 0), LS_OK);
+    }
+    trial = finish(&fleet, &books);
+    assert_int_equal(trial->window->start_skew_ns, 200 - 90);
+    assert_int_equal(trial->window->start_skew_error_ns, 400);
+    assert_int_equal(trial->clients[0]->start_offset_ns, 150);
+    assert_int_equal(trial->clients[0]->start_offset_error_ns, 200);
+    coord_message_free(trial);
+    fleet_fini(&fleet);
+}
+
 static void a_lost_client_is_marked_and_the_others_go_on(void **state)
 {
     struct fleet fleet;
@@ -973,6 +1008,7 @@ int main(void)
         cmocka_unit_test(books_that_do_not_balance_are_noticed),
         cmocka_unit_test(a_missing_interval_shows_in_the_sums),
         cmocka_unit_test(what_makes_no_sense_is_refused_and_changes_nothing),
+        cmocka_unit_test(the_start_has_clocks_of_its_own),
         cmocka_unit_test(start_skew_is_measured_between_clients_and_bounded_by_both_clocks),
         cmocka_unit_test(a_lost_client_is_marked_and_the_others_go_on),
         cmocka_unit_test(server_cpu_per_request_comes_from_the_two_edges),

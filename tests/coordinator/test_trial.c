@@ -20,7 +20,8 @@ struct fault {
     bool dies_in_load;
     bool wrong_move;
     bool no_clock;
-    bool varies; /* the request, so that a preflight tries many of it */
+    bool varies;     /* the request, so that a preflight tries many of it */
+    int64_t lead_ns; /* fleet.start_lead */
 };
 
 struct world {
@@ -28,6 +29,8 @@ struct world {
     struct fault fault;
     enum ls_phase phase[AGENTS];
     int64_t start[AGENTS];
+    int64_t open[AGENTS];
+    int64_t armed_at[AGENTS];
     uint32_t attempt[AGENTS];
     bool reported[AGENTS];
     bool probe_due[AGENTS];
@@ -141,6 +144,8 @@ static void take_arm(struct world *w, uint32_t agent, const Ls__Arm *arm)
 {
     w->attempt[agent] = arm->attempt;
     w->start[agent] = arm->start_ns - w->offset[agent];
+    w->open[agent] = arm->open_ns - w->offset[agent];
+    w->armed_at[agent] = w->now_ns;
     say(w, agent, LS_PHASE_ARM, NULL);
     if (w->fault.agent == agent && w->fault.late_attempts > 0) {
         w->fault.late_attempts--;
@@ -244,6 +249,7 @@ static void play(struct world *w, bool go_on)
                                              .names = names,
                                              .cpus = cpus,
                                              .workers = workers,
+                                             .start_lead_ns = w->fault.lead_ns,
                                              .go_on_without_lost = go_on };
     Ls__Request request = LS__REQUEST__INIT;
     Ls__Request *requests[] = { &request };
@@ -317,6 +323,27 @@ static void all_start_at_one_instant_whatever_their_clocks_say(void **state)
     assert_int_equal(w.start[0], w.start[1]);
     assert_int_equal(w.start[1], w.start[2]);
     coord_machine_destroy(w.machine);
+}
+
+/* Idle servers hang up: a long lead is spent without connections. */
+static void connections_are_opened_late_however_long_the_lead(void **state)
+{
+    static const int64_t leads[] = { 0, 100 * MS, 20 * S };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(leads) / sizeof(leads[0]); i++) {
+        struct world w = make(&(struct fault){ .lead_ns = leads[i] });
+
+        play(&w, false);
+        assert_null(coord_machine_failure(w.machine));
+        for (uint32_t k = 0; k < AGENTS; k++) {
+            assert_true(w.start[k] - w.armed_at[k] >= leads[i]);
+            assert_true(w.open[k] >= w.armed_at[k]);
+            assert_int_equal(w.start[k] - w.open[k], w.start[0] - w.open[0]);
+            assert_true(w.start[k] - w.open[k] >= 400 * MS && w.start[k] - w.open[k] <= 410 * MS);
+        }
+        coord_machine_destroy(w.machine);
+    }
 }
 
 static void an_agent_that_is_late_makes_all_of_them_start_later(void **state)
@@ -483,6 +510,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_trial_goes_through_all_its_stages),
         cmocka_unit_test(all_start_at_one_instant_whatever_their_clocks_say),
+        cmocka_unit_test(connections_are_opened_late_however_long_the_lead),
         cmocka_unit_test(an_agent_that_is_late_makes_all_of_them_start_later),
         cmocka_unit_test(an_agent_that_is_always_late_ends_the_trial),
         cmocka_unit_test(a_target_that_does_not_start_keeps_its_code_and_no_client_is_asked),

@@ -1,0 +1,92 @@
+#include "agent/clock_answer.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+
+#define READS_MAX 64u /* before other events have their turn */
+
+void agent_clock_fini(struct agent_clock *clock)
+{
+    if (clock->fd >= 0)
+        (void)close(clock->fd);
+    clock->fd = -1;
+}
+
+static enum ls_err connect_to(const char *host, uint32_t port, int *out_fd, struct ls_diag *diag)
+{
+    struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+    struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
+    bool is_v4 = inet_pton(AF_INET, host, &v4.sin_addr) == 1;
+    int fd;
+
+    if (port == 0 || port > UINT16_MAX)
+        return ls_fail(diag, LS_EINVAL, "no port: %u", port);
+    if (!is_v4 && inet_pton(AF_INET6, host, &v6.sin6_addr) != 1)
+        return ls_fail(diag, LS_EINVAL, "no literal address: '%.60s'", host);
+    fd = socket(is_v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return ls_fail(diag, LS_EIO, "socket: %s", strerror(errno));
+    if (connect(fd, is_v4 ? (const struct sockaddr *)&v4 : (const struct sockaddr *)&v6,
+                is_v4 ? sizeof(v4) : sizeof(v6)) != 0) {
+        (void)ls_fail(diag, LS_EIO, "connect: %s", strerror(errno));
+        (void)close(fd);
+        return LS_EIO;
+    }
+    *out_fd = fd;
+    return LS_OK;
+}
+
+enum ls_err agent_clock_open(struct agent_clock *clock, const Ls__ClockUdp *command,
+                             const char *session_host, int64_t now_ns, struct ls_diag *diag)
+{
+    const char *host = command->host[0] != '\0' ? command->host : session_host;
+    enum ls_err rc;
+
+    agent_clock_fini(clock);
+    clock->asked_ns = 0;
+    if (command->key.len != LS_CLOCK_KEY_BYTES)
+        return ls_fail(diag, LS_EPROTO, "a key of %zu bytes", command->key.len);
+    rc = connect_to(host, command->port, &clock->fd, diag);
+    if (rc != LS_OK)
+        return rc;
+    ls_clock_echo_init(&clock->echo, command->agent, command->key.data);
+    agent_clock_knock(clock, now_ns);
+    return LS_OK;
+}
+
+void agent_clock_knock(struct agent_clock *clock, int64_t now_ns)
+{
+    unsigned char out[LS_CLOCK_DATAGRAM_BYTES];
+
+    if (clock->fd < 0 || (clock->asked_ns != 0 && now_ns - clock->asked_ns < AGENT_CLOCK_QUIET_NS))
+        return;
+    ls_clock_echo_knock(&clock->echo, out);
+    (void)send(clock->fd, out, sizeof(out), 0); /* if it is lost, there will be another */
+}
+
+void agent_clock_readable(struct agent_clock *clock)
+{
+    unsigned char in[LS_CLOCK_DATAGRAM_BYTES + 1]; /* one more, so that a longer one shows */
+    unsigned char out[LS_CLOCK_DATAGRAM_BYTES];
+    uint64_t number;
+
+    for (unsigned i = 0; i < READS_MAX; i++) {
+        ssize_t n = recv(clock->fd, in, sizeof(in), 0);
+        int64_t received_ns = ls_clock_mono_ns();
+
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return;
+        if (n <= 0 ||
+            !ls_clock_echo_take(&clock->echo, (struct ls_bytes){ in, (size_t)n }, &number))
+            continue; /* also what ICMP says of an earlier one */
+        clock->asked_ns = received_ns;
+        ls_clock_echo_reply(&clock->echo, number, received_ns, ls_clock_mono_ns(), out);
+        (void)send(clock->fd, out, sizeof(out), 0);
+    }
+}
