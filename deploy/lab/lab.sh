@@ -11,6 +11,7 @@
 #   sh deploy/lab/lab.sh status | processes HOST | address HOST | down
 #
 # Behind the command, --dir DIR names another lab than /run/lockstep-lab; LOCKSTEP_LAB does as well.
+# shellcheck disable=SC2016 # scripts for other shells
 set -eu
 
 self=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)/$(basename -- "$0")
@@ -124,8 +125,12 @@ up() {
         esac
         shift 2
     done
-    [ "$clients" -ge 1 ] && [ "$clients" -le 250 ] && [ "$servers" -ge 0 ] && [ "$servers" -le 250 ] ||
-        die "1 to 250 clients and 0 to 250 servers, please"
+    for count in "$clients" "$servers"; do
+        case $count in
+        '' | *[!0-9]* | ????*) die 'up to 250 clients and servers each' ;;
+        esac
+        [ "$count" -le 250 ] || die 'up to 250 clients and servers each'
+    done
     [ "$(id -u)" -eq 0 ] || die 'namespaces are for root to make'
     for command in ip nft unshare nsenter setpriv; do
         command -v "$command" >/dev/null || die "$command is not installed: sh deploy/install.sh test"
@@ -196,7 +201,7 @@ apply_cuts() {
     } >"$dir/nft"
     nsenter --target "$(lab_pid)" --net nft -f "$dir/nft"
     hosts | while read -r name; do
-        ! grep -q "^reject .* $name\$" "$dir/cuts" && [ ! -e "$dir/nft.$name" ] || refuse_at "$name"
+        if grep -q "^reject .* $name\$" "$dir/cuts" || [ -e "$dir/nft.$name" ]; then refuse_at "$name"; fi
     done
 }
 
@@ -246,15 +251,20 @@ all() {
     nsenter --target "$(host_pid "$1")" --pid --mount sh -c 'kill -s "$1" -- -1' sh "$2" 2>/dev/null || :
 }
 
+# spaces KIND: "PID NAMESPACE" of every process.
+spaces() {
+    find /proc -maxdepth 3 -path "/proc/[0-9]*/ns/$1" -printf '%h %l\n' 2>/dev/null |
+        sed 's|^/proc/||; s|/ns | |' || :
+}
+
 # signal_carriers HOST SIGNAL: to the nsenter processes out here that wait for one in there. They stop
 # with it, but nobody else tells them to go on.
 signal_carriers() {
     first=$(host_pid "$1")
-    ls -l /proc/[0-9]*/ns/net /proc/[0-9]*/ns/pid 2>/dev/null |
+    { spaces net && spaces pid; } |
         awk -v "net=$(readlink "/proc/$first/ns/net")" -v "pid=$(readlink "/proc/$first/ns/pid")" '
-            { split($(NF - 2), at, "/") }
-            $NF == net { in_net[at[3]] }
-            $NF == pid { in_pid[at[3]] }
+            $2 == net { in_net[$1] }
+            $2 == pid { in_pid[$1] }
             END { for (p in in_net) if (!(p in in_pid)) print p }' |
         while read -r carrier; do
             case $(cat "/proc/$carrier/comm" 2>/dev/null) in
@@ -279,8 +289,7 @@ crash() {
 # Every process of a host but what keeps it: its number out here, and its command line.
 processes() {
     first=$(host_pid "$1")
-    ls -l /proc/[0-9]*/ns/pid 2>/dev/null |
-        awk -v "mine=$(readlink "/proc/$first/ns/pid")" '$NF == mine { split($(NF - 2), at, "/"); print at[3] }' |
+    spaces pid | awk -v "mine=$(readlink "/proc/$first/ns/pid")" '$2 == mine { print $1 }' |
         while read -r pid; do
             line=$(tr '\0' ' ' <"/proc/$pid/cmdline") 2>/dev/null || continue
             case $line in
@@ -319,8 +328,9 @@ programs() {
         agent=$folder/agent/lockstep-agent
         return
     done
-    lockstep=$(command -v lockstep) && agent=$(command -v lockstep-agent) ||
-        die 'lockstep is not built: sh deploy/build.sh release'
+    command -v lockstep-agent >/dev/null || die 'lockstep is not built: sh deploy/build.sh release'
+    lockstep=lockstep
+    agent='lockstep-agent'
 }
 
 make_keys() {
