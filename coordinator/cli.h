@@ -16,6 +16,7 @@ int coord_cmd_bench(int argc, char **argv);
 int coord_cmd_calibrate(int argc, char **argv);
 int coord_cmd_compare(int argc, char **argv);
 int coord_cmd_check(int argc, char **argv);
+int coord_cmd_pki(int argc, char **argv);
 int coord_cmd_report(int argc, char **argv);
 
 /* Ends a command that failed before there was a result: the sentence on stderr and, with json, one

@@ -18,6 +18,7 @@ static const struct {
     { "calibrate", coord_cmd_calibrate, "",
       "measures how much load this host can make, for later runs" },
     { "check", coord_cmd_check, "PLAN", "validates a plan and says what it would do" },
+    { "pki", coord_cmd_pki, "WORD", "keys for agents and coordinators on several hosts" },
     { "report", coord_cmd_report, "DIR", "renders a result again" },
     { "compare", coord_cmd_compare, "DIR..",
       "says what became better or worse, and fails if it shall" },

@@ -9,6 +9,7 @@
 #include "common/msg_model.h"
 #include "common/msg_yaml.h"
 #include "common/rng.h"
+#include "proto/pki.pb-c.h"
 #include "proto/plan.pb-c.h"
 #include "proto/result.pb-c.h"
 #include "proto/wire.pb-c.h"
@@ -19,6 +20,7 @@ static void no_message_of_the_vocabulary_contains_itself(void **state)
         &ls__plan__descriptor,
         &ls__result__descriptor,
         &ls__envelope__descriptor,
+        &ls__pki__descriptor,
     };
 
     (void)state;
