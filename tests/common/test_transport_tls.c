@@ -332,8 +332,7 @@ static void a_coordinator_without_a_sound_certificate_gets_no_agent(void **state
         tls_rig_dial(&t, cases[i].host, "client-1", "boot-a");
         rig_until(&t.rig, has_no_session);
         tls_rig_expect_log(&t, cases[i].says);
-        rig_until(&t.rig, is_turned_away); /* the alert says it to the other side, too */
-        tls_rig_expect_log(&t, "the other side refuses: ");
+        rig_until(&t.rig, is_turned_away); /* with the alert, unless the reset overtook it */
         assert_int_equal(t.rig.enrolled + t.rig.ups, 0);
         tls_rig_fini(&t);
         keys_destroy(other);
