@@ -254,14 +254,19 @@ static enum ls_err dial(struct control *c, struct ls_diag *diag)
     struct ls_dialer_env env = callbacks;
     Ls__Hello hello = LS__HELLO__INIT;
     Ls__Facts *facts = malloc(sizeof(*facts));
+    Ls__HostLimits *limits = malloc(sizeof(*limits));
     unsigned char random[16];
     char boot_id[33];
     struct ls_dialer_options options = { .url = c->options->url, .hello = &hello };
     enum ls_err rc = ls_fail(diag, LS_EIO, "no random numbers for the boot id");
 
-    if (facts == NULL)
+    if (facts == NULL || limits == NULL) {
+        free(facts);
+        free(limits);
         return ls_fail(diag, LS_ENOMEM, "out of memory for the host's facts");
+    }
     ls__facts__init(facts);
+    ls__host_limits__init(limits);
     if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
         goto out;
     for (size_t i = 0; i < sizeof(random); i++)
@@ -276,10 +281,17 @@ static enum ls_err dial(struct control *c, struct ls_diag *diag)
     hello.software = ls_pb_text("lockstep " LS_VERSION);
     hello.pid = (uint32_t)getpid();
     hello.facts = facts;
+    rc = agent_policy_describe(c->options->policy, limits);
+    if (rc != LS_OK) {
+        (void)ls_fail(diag, rc, "out of memory for the host's limits");
+        goto out;
+    }
+    hello.limits = limits;
     env.ctx = c;
     rc = ls_dialer_create(c->loop, &options, &env, &c->dialer, diag);
 out:
     ls__facts__free_unpacked(facts, NULL);
+    ls__host_limits__free_unpacked(limits, NULL);
     return rc;
 }
 
@@ -373,9 +385,11 @@ static void tidy_after(const char *url, const char *work_dir)
 int agent_control_run(const struct agent_control_options *options)
 {
     struct control c = { .options = options, .timer_fd = -1, .clock = { .fd = -1 } };
-    const struct agent_session_env env = {
-        .report = send_report, .room = report_room, .unacked = reports_unacked, .ctx = &c
-    };
+    const struct agent_session_env env = { .policy = options->policy,
+                                           .report = send_report,
+                                           .room = report_room,
+                                           .unacked = reports_unacked,
+                                           .ctx = &c };
     struct ls_diag diag = { 0 };
     char own_dir[256] = "";
     const char *work_dir = options->work_dir;

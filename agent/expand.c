@@ -168,6 +168,8 @@ enum ls_err agent_expand_env(const struct agent_expand *values, Ls__Target__EnvE
         return ls_fail(diag, LS_ENOMEM, "no memory for %zu environment variables", count);
     for (size_t i = 0; i < LS_ARRAY_LEN(inherited) && rc == LS_OK; i++)
         rc = inherit(inherited[i], list, &used, diag);
+    if (rc == LS_OK && values->home_is_dir)
+        rc = add_entry(values, "HOME", "{dir}", list, &used, diag);
     for (size_t i = 0; i < count && rc == LS_OK; i++)
         rc = add_entry(values, env[i]->key, env[i]->value, list, &used, diag);
     if (rc != LS_OK)

@@ -6,6 +6,7 @@
 #ifndef LS_AGENT_EXPAND_H
 #define LS_AGENT_EXPAND_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
@@ -16,6 +17,7 @@ struct agent_expand {
     const char *host;
     uint16_t port;
     const char *cpus; /* "" or NULL if the plan leaves them alone */
+    bool home_is_dir; /* HOME is dir, not that of the agent's user */
 };
 
 /* LS_EINVAL, LS_ENOMEM, LS_ERANGE (above 128 KiB). On LS_OK the caller frees *out_text. */

@@ -1,12 +1,16 @@
 /* lockstep-agent: wiring and exit statuses. */
+#include <errno.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/control.h"
 #include "agent/exit.h"
 #include "agent/host/target.h"
+#include "agent/policy/policy.h"
 #include "agent/respond/respond.h"
 #include "common/fs.h"
 #include "common/log.h"
@@ -17,6 +21,7 @@ struct arguments {
     const char *name;
     const char *role;
     const char *work_dir;
+    const char *policy;
     int64_t lease_ns;
     bool once;
     bool verbose;
@@ -33,6 +38,8 @@ static const struct ls_option rows[] = {
       "generate load, or keep the program under test" },
     { "work-dir", 0, LS_OPTION_TEXT, offsetof(struct arguments, work_dir), "DIR", NULL, 1, 0,
       "private folder for trials (one of its own)" },
+    { "policy", 0, LS_OPTION_TEXT, offsetof(struct arguments, policy), "FILE", NULL, 1, 0,
+      "what this host allows (" AGENT_POLICY_DEFAULT_FILE ", if it is there)" },
     { "lease", 0, LS_OPTION_DURATION, offsetof(struct arguments, lease_ns), "TIME", "10s", 5e8,
       3.6e12, "without the coordinator for longer, load and target end" },
     { "once", 0, LS_OPTION_FLAG, offsetof(struct arguments, once), NULL, NULL, 1, 0,
@@ -59,10 +66,58 @@ static int usage_error(const char *text)
     return AGENT_EXIT_USAGE;
 }
 
+/* The file that was named, or the host's; without one, what is safe for whom it dials. */
+static enum ls_err choose_policy(const struct arguments *args, struct agent_policy **out_policy)
+{
+    const char *file = args->policy;
+    struct ls_issues issues;
+    enum ls_err rc;
+
+    /* One that cannot be looked at is not one that is not there. */
+    if (file == NULL && (access(AGENT_POLICY_DEFAULT_FILE, F_OK) == 0 || errno != ENOENT))
+        file = AGENT_POLICY_DEFAULT_FILE;
+    if (file == NULL)
+        return agent_policy_without_file(
+            agent_policy_url_is_local(args->dial) ? AGENT_POLICY_LOCAL : AGENT_POLICY_REMOTE,
+            out_policy);
+    ls_issues_init(&issues, file);
+    rc = agent_policy_load(file, &issues, out_policy);
+    if (rc != LS_OK) {
+        char *text = ls_issues_format(&issues);
+
+        (void)fprintf(stderr, "%slockstep-agent: refused: the policy of this host cannot be used\n",
+                      text != NULL ? text : "");
+        free(text);
+    }
+    ls_issues_fini(&issues);
+    return rc;
+}
+
+static int run(const struct arguments *args)
+{
+    struct agent_policy *policy = NULL;
+    struct agent_control_options options;
+    int status;
+
+    if (choose_policy(args, &policy) != LS_OK)
+        return AGENT_EXIT_REFUSED;
+    options = (struct agent_control_options){ .url = args->dial,
+                                              .name = args->name,
+                                              .role = strcmp(args->role, "server") == 0
+                                                          ? &agent_role_server
+                                                          : &agent_role_client,
+                                              .policy = policy,
+                                              .work_dir = args->work_dir,
+                                              .lease_ns = args->lease_ns,
+                                              .once = args->once };
+    status = agent_control_run(&options);
+    agent_policy_destroy(policy);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     struct arguments args = { 0 };
-    struct agent_control_options options;
     struct ls_diag diag = { 0 };
     size_t plain = 0;
 
@@ -93,13 +148,5 @@ int main(int argc, char **argv)
         ls_log_set_level(LS_LOG_INFO);
     if (host_adopt_orphans(&diag) != LS_OK)
         ls_log(LS_LOG_WARN, "agent.no_subreaper", "%s", diag.text);
-    options = (struct agent_control_options){ .url = args.dial,
-                                              .name = args.name,
-                                              .role = strcmp(args.role, "server") == 0
-                                                          ? &agent_role_server
-                                                          : &agent_role_client,
-                                              .work_dir = args.work_dir,
-                                              .lease_ns = args.lease_ns,
-                                              .once = args.once };
-    return agent_control_run(&options);
+    return run(&args);
 }

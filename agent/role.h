@@ -14,12 +14,14 @@
 
 struct agent_session;
 struct agent_files;
+struct agent_policy;
 
 struct agent_role_env {
     struct agent_session *session;
-    struct agent_files *files; /* what PUT_FILE brought */
-    const char *work_dir;      /* private folder of this agent */
-    void (*wake)(void *ctx);   /* from any thread: poll() is to be called */
+    struct agent_files *files;         /* what PUT_FILE brought */
+    const struct agent_policy *policy; /* what this host allows */
+    const char *work_dir;              /* private folder of this agent */
+    void (*wake)(void *ctx);           /* from any thread: poll() is to be called */
     void *ctx;
 };
 

@@ -8,6 +8,7 @@
 #include "agent/build.h"
 #include "agent/client_host.h"
 #include "agent/load/load.h"
+#include "agent/policy/policy.h"
 #include "agent/session.h"
 #include "common/cpuset.h"
 #include "common/hist_codec.h"
@@ -83,6 +84,9 @@ static enum ls_err client_prepare(void *role, const Ls__Prepare *prepare, struct
     if (rc == LS_OK)
         rc = agent_build_workload(prepare, c->env.files, &c->build, diag);
     if (rc == LS_OK)
+        rc = agent_policy_workload(c->env.policy, agent_build_get(c->build),
+                                   prepare->server_addresses, prepare->n_server_addresses, diag);
+    if (rc == LS_OK)
         rc = check_budget(prepare, agent_build_get(c->build), diag);
     if (rc == LS_OK)
         rc = agent_load_create(agent_build_get(c->build), &env, &c->load, diag);
@@ -94,8 +98,11 @@ static enum ls_err client_prepare(void *role, const Ls__Prepare *prepare, struct
 static enum ls_err client_arm(void *role, const struct load_window *window, struct ls_diag *diag)
 {
     struct client *c = role;
-    enum ls_err rc;
+    enum ls_err rc = agent_policy_duration(
+        c->env.policy, window->warmup_ns + window->measure_ns + window->drain_ns, diag);
 
+    if (rc != LS_OK)
+        return rc;
     client_host_arm(&c->host);
     rc = agent_load_arm(c->load, window, diag);
     c->armed = rc == LS_OK;

@@ -1,6 +1,7 @@
 /* A server: one target per trial, watched over the window, its log and end reported. */
 #include "agent/role.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/build.h"
@@ -15,6 +17,7 @@
 #include "agent/files.h"
 #include "agent/host/facts.h"
 #include "agent/host/target.h"
+#include "agent/policy/policy.h"
 #include "agent/session.h"
 #include "common/clock.h"
 #include "common/fs.h"
@@ -33,8 +36,9 @@ struct server {
     char **argv;                /* owned; NULL-terminated, like the next two */
     char **envp;
     char **version;
-    char dir[512];  /* of the trial; "" if there is none */
-    char cpus[128]; /* as the target really has them */
+    char **variables; /* names that the plan's env has */
+    char dir[512];    /* of the trial; "" if there is none */
+    char cpus[128];   /* as the target really has them */
     char governor_before[64];
     char governor_after[64];
     struct load_window window;
@@ -57,6 +61,12 @@ static enum ls_err server_create(const struct agent_role_env *env, void **out_ro
     if (s == NULL)
         return ls_fail(diag, LS_ENOMEM, "out of memory for the server");
     s->env = *env;
+    /* Whoever runs a target has to get to its folder, which is his alone. */
+    if (agent_policy_changes_user(env->policy) && chmod(env->work_dir, 0711) < 0) {
+        free(s);
+        return ls_fail(diag, LS_EIO, "cannot open %.200s for other users' targets: %s",
+                       env->work_dir, strerror(errno));
+    }
     s->log_fd = -1;
     s->next_sample_ns = INT64_MAX;
     *out_role = s;
@@ -75,7 +85,8 @@ static void server_release(void *role)
     agent_expand_free(s->argv);
     agent_expand_free(s->envp);
     agent_expand_free(s->version);
-    s->argv = s->envp = s->version = NULL;
+    agent_expand_free(s->variables);
+    s->argv = s->envp = s->version = s->variables = NULL;
     if (s->log_fd >= 0)
         (void)close(s->log_fd);
     s->log_fd = -1;
@@ -98,6 +109,28 @@ static void server_destroy(void *role)
 
 /* ---- prepare */
 
+/* The name, that no other file of the list could be taken for it, and that it is what was sent. */
+static enum ls_err file_of(struct server *s, const Ls__Prepare *prepare, size_t index,
+                           struct host_file *out, struct ls_diag *diag)
+{
+    const Ls__FileRef *ref = prepare->files[index];
+    enum ls_err rc = ls_fs_name_check(ref->name, diag);
+
+    for (size_t i = 0; i < index && rc == LS_OK; i++) {
+        if (ls_fs_names_clash(ref->name, prepare->files[i]->name))
+            rc = ls_fail(diag, LS_EINVAL, "'%.100s' and '%.100s' would be the same file somewhere",
+                         ref->name, prepare->files[i]->name);
+    }
+    if (rc == LS_OK)
+        rc = agent_files_get(s->env.files, ref->sha256, &out->data, diag);
+    if (rc == LS_OK && out->data.len != ref->bytes)
+        rc = ls_fail(diag, LS_EPROTO, "it has %zu bytes, %" PRIu64 " were announced", out->data.len,
+                     ref->bytes);
+    out->name = ref->name;
+    out->executable = ref->executable;
+    return rc == LS_OK ? rc : ls_fail_in(diag, rc, "file %.100s of the target", ref->name);
+}
+
 static enum ls_err files_of(struct server *s, const Ls__Prepare *prepare, struct host_file **out,
                             struct ls_diag *diag)
 {
@@ -106,13 +139,11 @@ static enum ls_err files_of(struct server *s, const Ls__Prepare *prepare, struct
 
     if (files == NULL)
         return ls_fail(diag, LS_ENOMEM, "out of memory for the target's files");
-    for (size_t i = 0; i < prepare->n_files && rc == LS_OK; i++) {
-        const Ls__FileRef *ref = prepare->files[i];
-
-        files[i].name = ref->name;
-        files[i].executable = ref->executable;
-        rc = agent_files_get(s->env.files, ref->sha256, &files[i].data, diag);
-    }
+    if (prepare->n_files > AGENT_FILES_MAX)
+        rc = ls_fail(diag, LS_ERANGE, "%zu files of the target; %u are the most", prepare->n_files,
+                     AGENT_FILES_MAX);
+    for (size_t i = 0; i < prepare->n_files && rc == LS_OK; i++)
+        rc = file_of(s, prepare, i, &files[i], diag);
     if (rc != LS_OK) {
         free(files);
         return rc;
@@ -121,11 +152,28 @@ static enum ls_err files_of(struct server *s, const Ls__Prepare *prepare, struct
     return LS_OK;
 }
 
+static enum ls_err keep_variables(struct server *s, const Ls__Target *t, struct ls_diag *diag)
+{
+    s->variables = calloc(t->n_env + 1, sizeof(*s->variables));
+    for (size_t i = 0; s->variables != NULL && i < t->n_env; i++) {
+        s->variables[i] = strdup(t->env[i]->key);
+        if (s->variables[i] == NULL)
+            return ls_fail(diag, LS_ENOMEM, "out of memory for the target's environment");
+    }
+    return s->variables != NULL
+               ? LS_OK
+               : ls_fail(diag, LS_ENOMEM, "out of memory for the target's environment");
+}
+
 static enum ls_err expand_all(struct server *s, const Ls__Prepare *prepare, struct ls_diag *diag)
 {
     const Ls__Target *t = prepare->target;
     const struct agent_expand values = {
-        .dir = s->dir, .host = t->host, .port = (uint16_t)t->port, .cpus = prepare->cpus
+        .dir = s->dir,
+        .host = t->host,
+        .port = (uint16_t)t->port,
+        .cpus = prepare->cpus,
+        .home_is_dir = !agent_policy_is_local(s->env.policy),
     };
     enum ls_err rc = agent_expand_argv(&values, t->command, t->n_command, &s->argv, diag);
 
@@ -133,7 +181,19 @@ static enum ls_err expand_all(struct server *s, const Ls__Prepare *prepare, stru
         rc = agent_expand_argv(&values, t->version, t->n_version, &s->version, diag);
     if (rc == LS_OK)
         rc = agent_expand_env(&values, t->env, t->n_env, &s->envp, diag);
-    return rc;
+    return rc == LS_OK ? keep_variables(s, t, diag) : rc;
+}
+
+/* On the target's thread. */
+static enum ls_err may_run(void *ctx, const struct host_program_file *file, char *const *argv,
+                           bool version, struct host_confine *out, struct ls_diag *diag)
+{
+    const struct server *s = ctx;
+    const struct agent_policy_command command = {
+        .file = file, .argv = argv, .version = version, .dir = s->dir, .variables = s->variables
+    };
+
+    return agent_policy_program(s->env.policy, &command, out, diag);
 }
 
 static int signal_number(const char *name)
@@ -172,7 +232,8 @@ static enum ls_err start(struct server *s, const Ls__Prepare *prepare, struct ls
                                                       .ready_timeout_ns = t->ready->timeout->ns,
                                                       .stop_signal = signal_number(t->stop->signal),
                                                       .grace_ns = t->stop->grace->ns,
-                                                      .log_max_bytes = LOG_MAX_BYTES },
+                                                      .log_max_bytes = LOG_MAX_BYTES,
+                                                      .permit = { .ask = may_run, .ctx = s } },
                           &env, &s->target, diag);
     free(files);
     return rc;
@@ -186,6 +247,8 @@ static enum ls_err server_prepare(void *role, const Ls__Prepare *prepare, struct
     int n;
 
     server_release(s);
+    if (!agent_policy_runs_programs(s->env.policy))
+        return agent_policy_no_programs(s->env.policy, diag);
     if (prepare->target == NULL || prepare->target->ready == NULL ||
         prepare->target->ready->timeout == NULL || prepare->target->stop == NULL ||
         prepare->target->stop->grace == NULL || prepare->target->stop->signal == NULL)
@@ -195,7 +258,9 @@ static enum ls_err server_prepare(void *role, const Ls__Prepare *prepare, struct
         s->dir[0] = '\0';
         return ls_fail(diag, LS_ERANGE, "the work folder's path is too long");
     }
-    rc = ls_fs_mkdirs(s->dir, 0700, diag);
+    rc = ls_fs_remove_tree(s->dir, diag); /* of an agent that was killed, and not to be trusted */
+    if (rc == LS_OK)
+        rc = ls_fs_mkdirs(s->dir, 0700, diag);
     if (rc == LS_OK)
         rc = agent_pin_process(prepare->cpus, &cpus, diag);
     if (rc == LS_OK)
@@ -377,6 +442,21 @@ static void continue_end(struct server *s, int64_t now_ns)
     }
 }
 
+/* None yet: nothing to send. The folder is the target's: a FIFO there must not hold us up, and what
+ * he has put in the log's place, another's file by a second name even, is not to be told. */
+static int open_log(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat st;
+
+    if (fd < 0 ||
+        (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_nlink == 1))
+        return fd;
+    (void)close(fd);
+    ls_log(LS_LOG_WARN, "server.log_replaced", "%s is not what was written there", path);
+    return -1;
+}
+
 static void server_finish(void *role)
 {
     struct server *s = role;
@@ -389,8 +469,7 @@ static void server_finish(void *role)
         return;
     }
     (void)snprintf(path, sizeof(path), "%s/target.log", s->dir);
-    /* None yet: nothing to send. The folder is the target's: a FIFO there must not hold us up. */
-    s->log_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    s->log_fd = open_log(path);
     if (!s->stop_asked) {
         s->stop_asked = true;
         host_target_stop(s->target);

@@ -11,6 +11,8 @@
 
 /* An instant that is nearer than this cannot be made: connections have to be opened first. */
 #define LEAD_MIN_NS INT64_C(1000000)
+/* Longer than any plan may last; a few of them can be added up without a thought. */
+#define TIME_MAX_NS (INT64_C(30) * 86400 * 1000000000)
 
 struct agent_session {
     const struct agent_role_class *class;
@@ -41,20 +43,25 @@ enum ls_err agent_session_create(const struct agent_role_class *role, const char
     enum ls_err rc = LS_ENOMEM;
     struct agent_session *s = calloc(1, sizeof(*s));
     struct agent_role_env role_env;
+    struct agent_files_limits limits;
 
     if (s == NULL)
         return ls_fail(diag, rc, "out of memory for the session");
     s->class = role;
     s->env = env;
     ls__requests__init(&s->preflight);
-    rc = agent_files_create(&s->files);
+    agent_policy_files(env->policy, &limits);
+    rc = agent_files_create(&limits, &s->files);
     if (rc != LS_OK) {
         (void)ls_fail(diag, rc, "out of memory for the session");
         goto out;
     }
-    role_env = (struct agent_role_env){
-        .session = s, .files = s->files, .work_dir = work_dir, .wake = wake, .ctx = wake_ctx
-    };
+    role_env = (struct agent_role_env){ .session = s,
+                                        .files = s->files,
+                                        .policy = env->policy,
+                                        .work_dir = work_dir,
+                                        .wake = wake,
+                                        .ctx = wake_ctx };
     rc = role->create(&role_env, &s->role, diag);
     if (rc != LS_OK)
         goto out;
@@ -219,6 +226,7 @@ static void refuse(struct agent_session *s, const char *command, int64_t now_ns)
 static void on_prepare(struct agent_session *s, const Ls__Prepare *prepare, int64_t now_ns)
 {
     struct ls_diag diag = { 0 };
+    enum ls_err rc;
 
     if (s->phase != LS_PHASE_IDLE) {
         refuse(s, "PREPARE", now_ns);
@@ -230,16 +238,35 @@ static void on_prepare(struct agent_session *s, const Ls__Prepare *prepare, int6
     s->cpus[0] = s->io[0] = s->io_reason[0] = '\0';
     ls__requests__init(&s->preflight);
     agent_session_on(s, LS_ON_PREPARE, now_ns, NULL);
-    if (s->class->prepare(s->role, prepare, &diag) != LS_OK)
-        fail(s, now_ns, "prepare_failed", diag.text);
+    rc = s->class->prepare(s->role, prepare, &diag);
+    if (rc != LS_OK)
+        fail(s, now_ns, rc == LS_EREFUSED ? "policy" : "prepare_failed", diag.text);
+}
+
+static bool is_time(int64_t ns, int64_t min_ns)
+{
+    return ns >= min_ns && ns <= TIME_MAX_NS;
+}
+
+/* What a coordinator of ours never sends: such sums and steps would never end. */
+static bool makes_sense(const Ls__Arm *arm, int64_t now_ns)
+{
+    return arm->start_ns > 0 && arm->start_ns <= now_ns + TIME_MAX_NS &&
+           is_time(arm->warmup_ns, 0) && is_time(arm->measure_ns, 1) && is_time(arm->drain_ns, 0) &&
+           is_time(arm->interval_ns, 1);
 }
 
 static void on_arm(struct agent_session *s, const Ls__Arm *arm, int64_t now_ns)
 {
     struct ls_diag diag = { 0 };
+    enum ls_err rc;
 
     if (s->phase != LS_PHASE_READY || arm->trial != s->trial) {
         refuse(s, "ARM", now_ns);
+        return;
+    }
+    if (!makes_sense(arm, now_ns)) {
+        refuse(s, "ARM with such times", now_ns);
         return;
     }
     s->attempt = arm->attempt;
@@ -257,8 +284,9 @@ static void on_arm(struct agent_session *s, const Ls__Arm *arm, int64_t now_ns)
         agent_session_on(s, LS_ON_LATE, now_ns, &late);
         return;
     }
-    if (s->class->arm(s->role, &s->window, &diag) != LS_OK)
-        fail(s, now_ns, "arm_failed", diag.text);
+    rc = s->class->arm(s->role, &s->window, &diag);
+    if (rc != LS_OK)
+        fail(s, now_ns, rc == LS_EREFUSED ? "policy" : "arm_failed", diag.text);
 }
 
 static void on_disarm(struct agent_session *s, const Ls__Disarm *disarm, int64_t now_ns)

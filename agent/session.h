@@ -11,9 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/policy/policy.h"
 #include "agent/role.h"
 
 struct agent_session_env {
+    const struct agent_policy *policy; /* what this host allows; outlives the session */
     /* Numbers and keeps a report; body is copied. LS_EAGAIN: full. */
     enum ls_err (*report)(void *ctx, Ls__Envelope *report);
     uint32_t (*room)(void *ctx);    /* reports that still fit */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/msg_model.h"
 #include "common/transport_impl.h"
 #include "common/utf8.h"
 
@@ -147,7 +148,9 @@ static enum ls_err check_once(const ProtobufCMessageDescriptor *message,
     return LS_OK;
 }
 
-static enum ls_err scan(const ProtobufCMessageDescriptor *message, struct ls_bytes in,
+static enum ls_err scan(const ProtobufCMessageDescriptor *parent,
+                        const ProtobufCFieldDescriptor *in_field,
+                        const ProtobufCMessageDescriptor *message, struct ls_bytes in,
                         unsigned depth, struct ls_diag *diag);
 
 static enum ls_err check_value(const ProtobufCMessageDescriptor *message,
@@ -165,11 +168,23 @@ static enum ls_err check_value(const ProtobufCMessageDescriptor *message,
         return ls_fail(diag, LS_EPROTO, "%s.%s is not UTF-8 text", message->short_name,
                        field->name);
     if (field->type == PROTOBUF_C_TYPE_MESSAGE)
-        return scan(field->descriptor, wire->bytes, depth + 1, diag);
+        return scan(message, field, field->descriptor, wire->bytes, depth + 1, diag);
     return LS_OK;
 }
 
-static enum ls_err scan(const ProtobufCMessageDescriptor *message, struct ls_bytes in,
+/* An entry without its key or its value would be NULL in proto2, where everybody expects text. */
+static enum ls_err check_entry(const ProtobufCMessageDescriptor *entry, const struct seen *seen,
+                               struct ls_diag *diag)
+{
+    return seen->fields == 3
+               ? LS_OK
+               : ls_fail(diag, LS_EPROTO, "%s without key or value", entry->short_name);
+}
+
+/* parent, field: what message is in; NULL at the top. */
+static enum ls_err scan(const ProtobufCMessageDescriptor *parent,
+                        const ProtobufCFieldDescriptor *in_field,
+                        const ProtobufCMessageDescriptor *message, struct ls_bytes in,
                         unsigned depth, struct ls_diag *diag)
 {
     struct seen seen = { 0 };
@@ -192,7 +207,8 @@ static enum ls_err scan(const ProtobufCMessageDescriptor *message, struct ls_byt
         if (rc != LS_OK)
             return rc;
     }
-    return LS_OK;
+    return parent != NULL && ls_msg_is_map(parent, in_field) ? check_entry(message, &seen, diag)
+                                                             : LS_OK;
 }
 
 /* ---- unpacking ---- */
@@ -244,7 +260,7 @@ enum ls_err ls_envelope_unpack(struct ls_bytes in, Ls__Envelope **out, struct ls
     if (version != LS_WIRE_VERSION)
         return ls_fail(diag, LS_EPROTO, "protocol version %" PRIu32 "; this program speaks %d",
                        version, LS_WIRE_VERSION);
-    rc = scan(&ls__envelope__descriptor, in, 0, diag);
+    rc = scan(NULL, NULL, &ls__envelope__descriptor, in, 0, diag);
     if (rc != LS_OK)
         return rc;
     if (budget.left < LS_UNPACK_BUDGET_MIN)

@@ -319,6 +319,8 @@ enum ls_err host_supervisor_start(struct host_supervisor *s, const struct host_s
 
     if (job->cpus != NULL)
         order.cpus = *job->cpus;
+    if (job->confine != NULL)
+        order.confine = *job->confine;
     ls_buf_init(&buf, SUPERVISOR_PACKET_MAX);
     ls_buf_add(&buf, &order, sizeof(order));
     ls_buf_add(&buf, job->path, strlen(job->path) + 1);

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent/host/confine.h"
 #include "common/cpuset.h"
 #include "common/err.h"
 
@@ -25,8 +26,9 @@ struct host_supervisor_job {
     const char *dir;  /* working folder */
     char *const *argv;
     char *const *envp;
-    const struct ls_cpuset *cpus; /* NULL: as the agent's own */
-    int output_fd;                /* becomes 1 and 2; stays the caller's */
+    const struct ls_cpuset *cpus;       /* NULL: as the agent's own */
+    const struct host_confine *confine; /* NULL: what every program gets */
+    int output_fd;                      /* becomes 1 and 2; stays the caller's */
     bool oneshot; /* when the program has ended, kill what it left behind: CLEAN follows at once */
 };
 
@@ -46,6 +48,9 @@ enum host_supervisor_step {
     HOST_STEP_SESSION,
     HOST_STEP_FILES,
     HOST_STEP_CPUS,
+    HOST_STEP_LIMITS, /* this and the next two in the order of enum host_confine_step */
+    HOST_STEP_USER,
+    HOST_STEP_PRIVILEGES,
     HOST_STEP_FOLDER,
     HOST_STEP_EXEC,
     HOST_STEP_COUNT

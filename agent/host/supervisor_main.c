@@ -49,6 +49,7 @@ struct job {
     char **argv;
     char **envp;
     const struct ls_cpuset *cpus;
+    const struct host_confine *confine;
     int output_fd;
 };
 
@@ -110,18 +111,31 @@ static bool arrange_files(int output_fd, int *failure_fd)
     return true;
 }
 
+static void confine(const struct host_confine *how, int failure_fd)
+{
+    enum host_confine_step step;
+    int error = host_confine_apply(how, &step);
+
+    if (error == 0)
+        return;
+    errno = error;
+    start_fails(failure_fd, HOST_STEP_LIMITS + (int)step);
+}
+
 static LS_NORETURN void become_target(const struct job *job, int failure_fd, pid_t supervisor)
 {
     if (setsid() < 0)
         start_fails(failure_fd, HOST_STEP_SESSION);
-    /* A second string to the bow, for the case that agent and supervisor are killed together. */
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != supervisor)
-        _exit(EXIT_INTERNAL);
     if (!arrange_files(job->output_fd, &failure_fd))
         start_fails(failure_fd, HOST_STEP_FILES);
     if (job->cpus != NULL && ls_cpuset_set_affinity(0, job->cpus, NULL) != LS_OK)
         start_fails(failure_fd, HOST_STEP_CPUS);
+    confine(job->confine, failure_fd);
+    /* A second string to the bow, for the case that agent and supervisor are killed together. Not
+     * before the user has changed, which would undo it (kernel/cred.c, commit_creds()). */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != supervisor)
+        _exit(EXIT_INTERNAL);
     if (chdir(job->dir) < 0)
         start_fails(failure_fd, HOST_STEP_FOLDER);
     default_signals();
@@ -366,6 +380,7 @@ static void order_start(struct supervisor *s, const struct supervisor_order *ord
                            .argv = argv,
                            .envp = envp,
                            .cpus = order->has_cpus != 0 ? &order->cpus : NULL,
+                           .confine = &order->confine,
                            .output_fd = output_fd };
 
         s->oneshot = order->oneshot != 0;

@@ -26,6 +26,7 @@ struct supervisor_order {
     uint32_t envc;
     uint32_t text_bytes;
     struct ls_cpuset cpus;
+    struct host_confine confine;
 };
 
 struct supervisor_report {

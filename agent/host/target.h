@@ -11,13 +11,15 @@
  * it says what was left over, and that the port is free again. stop() before UP or FAILED leads to
  * STOPPED alone.
  *
- * Codes of FAILED: port_in_use, start_failed, exited, not_ready, supervisor_lost. Of EXITED:
- * exited, supervisor_lost. Of STOPPED: "" (all is well), left_behind (a process that even KILL did
- * not end), port_still_in_use. With a code goes a sentence in diag.
+ * Codes of FAILED: port_in_use, policy, start_failed, exited, not_ready, supervisor_lost. Of
+ * EXITED: exited, supervisor_lost. Of STOPPED: "" (all is well), left_behind (a process that even
+ * KILL did not end), port_still_in_use. With a code goes a sentence in diag.
  */
 #ifndef LS_AGENT_HOST_TARGET_H
 #define LS_AGENT_HOST_TARGET_H
 
+#include "agent/host/confine.h"
+#include "agent/host/program.h"
 #include "agent/load/workload.h"
 #include "common/err.h"
 
@@ -27,6 +29,14 @@ struct host_file {
     const char *name; /* below dir: no "..", no absolute path, checked again here */
     struct ls_bytes data;
     bool executable;
+};
+
+/* Says whether what was found may be executed with these arguments (version: only to ask for its
+ * version), and how it is to be confined. LS_EREFUSED. On the target's thread. */
+struct host_permit {
+    enum ls_err (*ask)(void *ctx, const struct host_program_file *file, char *const *argv,
+                       bool version, struct host_confine *out, struct ls_diag *diag);
+    void *ctx; /* lives as long as the target */
 };
 
 /* Copied by host_target_start(), but for the files' data and ready, which stay the caller's and
@@ -45,7 +55,8 @@ struct host_target_spec {
     int64_t ready_timeout_ns;
     int stop_signal;
     int64_t grace_ns;
-    uint64_t log_max_bytes; /* kept of target.log; the rest is counted and dropped */
+    uint64_t log_max_bytes;    /* kept of target.log; the rest is counted and dropped */
+    struct host_permit permit; /* ask NULL: everything may be executed */
 };
 
 struct host_program {        /* owned by the target */

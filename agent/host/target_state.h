@@ -26,6 +26,7 @@ struct host_target {
     struct host_file *files; /* their data is the caller's */
     struct ls_cpuset cpus;
     bool has_cpus;
+    struct host_confine confine; /* as permitted */
     struct host_env env;
     pthread_t thread;
     int wake_fd;  /* eventfd: stop or kill was asked */

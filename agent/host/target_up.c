@@ -69,6 +69,56 @@ static enum ls_err find_program(struct host_target *t)
     return rc;
 }
 
+/* A plan's CPUs have to be among those that are permitted; unless it says which, it gets these. */
+static enum ls_err check_permitted_cpus(struct host_target *t)
+{
+    char want[128], may[128];
+
+    if (!t->confine.has_cpus)
+        return LS_OK;
+    for (size_t i = 0; t->has_cpus && i < LS_ARRAY_LEN(t->cpus.bits); i++) {
+        if ((t->cpus.bits[i] & ~t->confine.cpus.bits[i]) != 0)
+            return ls_fail(&t->diag, LS_EREFUSED,
+                           "limits.cpus: the target is to run on CPUs %s, only %s are allowed",
+                           ls_cpuset_format(&t->cpus, want, sizeof(want)),
+                           ls_cpuset_format(&t->confine.cpus, may, sizeof(may)));
+    }
+    t->cpus = t->confine.cpus;
+    t->has_cpus = true;
+    return LS_OK;
+}
+
+/* The trial's folder, with all that has come into it so far, to the user who will run there: until
+ * now nobody else could touch what was found in it. */
+static enum ls_err hand_over(struct host_target *t)
+{
+    const struct host_confine *c = &t->confine;
+
+    for (size_t i = 0; i < t->spec.file_count; i++) {
+        enum ls_err rc =
+            ls_fs_give_beneath(t->spec.dir, t->spec.files[i].name, c->uid, c->gid, &t->diag);
+
+        if (rc != LS_OK)
+            return rc;
+    }
+    if (chown(t->spec.dir, c->uid, c->gid) < 0)
+        return ls_fail(&t->diag, LS_EIO, "cannot give %.200s to the user of the target: %s",
+                       t->spec.dir, strerror(errno));
+    return LS_OK;
+}
+
+static enum ls_err ask_permission(struct host_target *t)
+{
+    const struct host_permit *permit = &t->spec.permit;
+    enum ls_err rc = LS_OK;
+
+    if (permit->ask != NULL)
+        rc = permit->ask(permit->ctx, &t->file, t->spec.argv, false, &t->confine, &t->diag);
+    if (rc == LS_OK)
+        rc = check_permitted_cpus(t);
+    return rc == LS_OK && t->confine.change_user ? hand_over(t) : rc;
+}
+
 static enum ls_err create_supervisor(struct host_target *t)
 {
     struct epoll_event event = { .events = EPOLLIN };
@@ -94,7 +144,8 @@ static struct host_supervisor_job make_job(const struct host_target *t, char *co
                                          .dir = t->spec.dir,
                                          .argv = argv,
                                          .envp = t->spec.envp,
-                                         .cpus = t->has_cpus ? &t->cpus : NULL };
+                                         .cpus = t->has_cpus ? &t->cpus : NULL,
+                                         .confine = &t->confine };
 }
 
 static enum ls_err read_version(struct host_target *t)
@@ -104,7 +155,8 @@ static enum ls_err read_version(struct host_target *t)
 
     if (t->spec.version_argv[0] == NULL)
         return LS_OK;
-    rc = host_version_read(t->supervisor, t->wake_fd, &job, VERSION_LIMIT_NS, t->version, &t->diag);
+    rc = host_version_read(t->supervisor, t->wake_fd, &job, &t->spec.permit, VERSION_LIMIT_NS,
+                           t->version, &t->diag);
     if (rc != LS_ECLOSED)
         return rc;
     t->lost = true;
@@ -120,6 +172,9 @@ static void explain_start(struct host_target *t)
                                          "make a session for",
                                          "arrange the files of",
                                          "set the CPUs of",
+                                         "limit",
+                                         "change the user of",
+                                         "take further privileges from",
                                          "enter the trial folder for",
                                          "execute" };
     enum host_supervisor_step step = t->news.step;
@@ -263,8 +318,8 @@ static enum ls_err await_ready(struct host_target *t)
 enum ls_err host_target_bring_up(struct host_target *t)
 {
     static enum ls_err (*const steps[])(struct host_target * t) = {
-        check_port,   write_files,   find_program, create_supervisor,
-        read_version, start_program, await_ready,
+        check_port,        write_files,  find_program,  ask_permission,
+        create_supervisor, read_version, start_program, await_ready,
     };
     enum ls_err rc = LS_OK;
 
@@ -274,6 +329,8 @@ enum ls_err host_target_bring_up(struct host_target *t)
         } else {
             t->code = "start_failed"; /* unless the step knows better */
             rc = steps[i](t);
+            if (rc == LS_EREFUSED)
+                t->code = "policy";
         }
     }
     if (rc == LS_OK || host_target_stop_asked(t))

@@ -132,7 +132,8 @@ static void conclude(struct run *r, int64_t limit_ns, char out[HOST_VERSION_BYTE
 }
 
 enum ls_err host_version_read(struct host_supervisor *supervisor, int cancel_fd,
-                              const struct host_supervisor_job *job, int64_t limit_ns,
+                              const struct host_supervisor_job *job,
+                              const struct host_permit *permit, int64_t limit_ns,
                               char out[HOST_VERSION_BYTES], struct ls_diag *diag)
 {
     struct run run = { .supervisor = supervisor,
@@ -140,18 +141,24 @@ enum ls_err host_version_read(struct host_supervisor *supervisor, int cancel_fd,
                        .deadline_ns = ls_clock_mono_ns() + limit_ns };
     struct host_supervisor_job mine = *job;
     struct host_program_file file;
+    struct host_confine confine = { 0 };
     struct ls_diag why = { 0 };
-    enum ls_err rc;
+    enum ls_err rc = LS_OK;
     int fds[2];
 
     if (host_program_find(job->argv[0], job->dir, job->envp, &file, &why) != LS_OK) {
         (void)snprintf(out, HOST_VERSION_BYTES, "unknown: %.200s", why.text);
         return LS_OK;
     }
+    if (permit != NULL && permit->ask != NULL)
+        rc = permit->ask(permit->ctx, &file, job->argv, true, &confine, diag);
+    if (rc != LS_OK)
+        return rc;
     if (pipe2(fds, O_CLOEXEC) < 0 || fcntl(fds[0], F_SETFL, O_NONBLOCK) < 0)
         return ls_fail(diag, LS_EIO, "cannot make a pipe for %s: %s", file.path, strerror(errno));
     run.read_fd = fds[0];
     mine.path = file.path;
+    mine.confine = &confine;
     mine.output_fd = fds[1];
     mine.oneshot = true;
     rc = host_supervisor_start(supervisor, &mine, diag);

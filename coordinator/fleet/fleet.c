@@ -67,6 +67,21 @@ static struct coord_agent *find(struct coord_fleet *fleet, const char *name)
     return NULL;
 }
 
+/* A deep copy, by the wire; NULL: none, or out of memory. */
+static Ls__HostLimits *copy_limits(const Ls__HostLimits *limits)
+{
+    size_t size = limits != NULL ? ls__host_limits__get_packed_size(limits) : 0;
+    unsigned char *packed = limits != NULL ? malloc(size + 1) : NULL;
+    Ls__HostLimits *copy = NULL;
+
+    if (packed != NULL) {
+        (void)ls__host_limits__pack(limits, packed);
+        copy = ls__host_limits__unpack(NULL, size, packed);
+    }
+    free(packed);
+    return copy;
+}
+
 static enum ls_err on_enrol(void *ctx, struct ls_peer *peer, const Ls__Hello *hello, void **out_ctx,
                             struct ls_diag *diag)
 {
@@ -97,6 +112,8 @@ static enum ls_err on_enrol(void *ctx, struct ls_peer *peer, const Ls__Hello *he
     }
     ls__facts__free_unpacked(agent->facts, NULL);
     agent->facts = facts;
+    ls__host_limits__free_unpacked(agent->limits, NULL);
+    agent->limits = copy_limits(hello->limits);
     agent->enrolled = true;
     agent->lost = false;
     agent->peer = peer;
@@ -189,6 +206,7 @@ static void on_ended(struct ev_loop *loop, ev_io *w, int events)
     if (!coord_local_reap(&agent->local, how, sizeof(how)))
         return;
     coord_local_log_tail(&agent->local, tail, sizeof(tail));
+    agent->refused |= strcmp(how, "exit 5") == 0;
     lose(slot->fleet, agent, "agent %s has ended (%s)%s%s", agent->name, how,
          tail[0] != '\0' ? ": " : "", tail);
 }
@@ -321,6 +339,7 @@ void coord_fleet_destroy(struct coord_fleet *fleet)
                 ls_clock_sleep_until(ls_clock_mono_ns() + LS_NS_PER_MS);
         }
         ls__facts__free_unpacked(slot->agent.facts, NULL);
+        ls__host_limits__free_unpacked(slot->agent.limits, NULL);
     }
     coord_clocks_destroy(fleet->clocks);
     ls_listener_destroy(fleet->listener);

@@ -37,6 +37,8 @@ struct coord_agent {
     char software[64];
     char address[64];
     Ls__Facts *facts;            /* owned; NULL: never enrolled */
+    Ls__HostLimits *limits;      /* owned; what its host allows; NULL: it did not say */
+    bool refused;                /* lost, because its host's policy refuses */
     struct ls_offset offset;     /* by the session's exchanges */
     struct ls_offset udp_offset; /* and by those in datagrams */
     bool invited;                /* this process of it knows where to knock */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/fs.h"
 #include "common/msg_model.h"
 #include "common/units.h"
 
@@ -140,10 +141,15 @@ static void check_file(struct coord_plan_checker *c, const Ls__Target *target, s
 {
     const char *file = target->files[index];
     const char *name = base_name(file);
+    struct ls_diag diag;
 
     if (*name == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
         coord_plan_check_say(c, &target->base, "files", (int)index,
                              "the name of a file is expected");
+        return;
+    }
+    if (ls_fs_name_check(name, &diag) != LS_OK) {
+        coord_plan_check_say(c, &target->base, "files", (int)index, "%s", diag.text);
         return;
     }
     if (strcmp(name, "target.log") == 0) {
@@ -152,12 +158,12 @@ static void check_file(struct coord_plan_checker *c, const Ls__Target *target, s
         return;
     }
     for (size_t k = 0; k < index; k++) {
-        if (strcmp(base_name(target->files[k]), name) == 0) {
+        if (ls_fs_names_clash(base_name(target->files[k]), name)) {
             coord_plan_check_say(
                 c, &target->base, "files", (int)index,
-                "'%.64s' is the name of files[%zu], too, and both would be copied into "
+                "'%.64s' is the name of files[%zu], too%s, and both would be copied into "
                 "{dir}: rename one",
-                name, k);
+                name, k, strcmp(base_name(target->files[k]), name) == 0 ? "" : " (but for case)");
             return;
         }
     }

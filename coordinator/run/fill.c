@@ -101,6 +101,20 @@ static Ls__Facts *copy_facts(const Ls__Facts *facts)
     return copy;
 }
 
+static Ls__HostLimits *copy_limits(const Ls__HostLimits *limits)
+{
+    size_t size = ls__host_limits__get_packed_size(limits);
+    unsigned char *packed = malloc(size + 1);
+    Ls__HostLimits *copy = NULL;
+
+    if (packed != NULL) {
+        (void)ls__host_limits__pack(limits, packed);
+        copy = ls__host_limits__unpack(NULL, size, packed);
+    }
+    free(packed);
+    return copy;
+}
+
 static Ls__Host *host_of(const struct coord_agent *a, int64_t now_ns)
 {
     Ls__Host *host = malloc(sizeof(*host));
@@ -118,6 +132,8 @@ static Ls__Host *host_of(const struct coord_agent *a, int64_t now_ns)
     host->cpus_shared = a->cpus_shared;
     if (a->facts != NULL)
         host->facts = copy_facts(a->facts);
+    if (a->limits != NULL)
+        host->limits = copy_limits(a->limits);
     if (coord_fleet_clock(a, now_ns, &clock))
         host->clock = malloc(sizeof(*host->clock));
     if (host->clock != NULL) {

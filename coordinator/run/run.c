@@ -152,6 +152,8 @@ static int exit_status(const struct run *r, enum ls_err rc)
         return COORD_EXIT_FAULT;
     if (r->unusable)
         return COORD_EXIT_USAGE;
+    if (r->refused)
+        return COORD_EXIT_REFUSED;
     if (rc != LS_OK || r->incomplete)
         return COORD_EXIT_INCOMPLETE;
     return r->invalid ? COORD_EXIT_INVALID : COORD_EXIT_OK;

@@ -34,6 +34,7 @@ struct run {
     bool leaving;  /* interrupted again: nothing is waited for any more */
     bool unusable; /* plan, command line and this machine do not fit */
     bool incomplete;
+    bool refused; /* by a host's policy */
     bool invalid;
     uint32_t restarts;
     /* the trial that runs */

@@ -129,6 +129,7 @@ static void on_lost(void *ctx, struct coord_agent *agent)
     struct run *r = ctx;
     struct ls_diag diag;
 
+    r->refused |= agent->refused;
     coord_progress_say(r->progress, "%s", agent->why_lost);
     if (r->machine == NULL)
         return;

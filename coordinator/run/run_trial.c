@@ -72,6 +72,8 @@ struct places {
     const char **cpus;
     char (*cpu_texts)[128];
     uint32_t *workers;
+    char **servers; /* addresses of server agents; entries are the fleet's */
+    size_t server_count;
     struct coord_merge_agent *agents;
 };
 
@@ -81,6 +83,7 @@ static void places_fini(struct places *p)
     free(p->cpus);
     free(p->cpu_texts);
     free(p->workers);
+    free(p->servers);
     free(p->agents);
 }
 
@@ -108,10 +111,11 @@ static enum ls_err places_init(const struct run *r, const Ls__Workload *workload
                         .cpus = calloc(n, sizeof(*p.cpus)),
                         .cpu_texts = calloc(n, sizeof(*p.cpu_texts)),
                         .workers = calloc(n, sizeof(*p.workers)),
+                        .servers = calloc(n, sizeof(*p.servers)),
                         .agents = calloc(n, sizeof(*p.agents)) };
 
     if (p.names == NULL || p.cpus == NULL || p.cpu_texts == NULL || p.workers == NULL ||
-        p.agents == NULL) {
+        p.servers == NULL || p.agents == NULL) {
         places_fini(&p);
         return LS_ENOMEM;
     }
@@ -121,6 +125,8 @@ static enum ls_err places_init(const struct run *r, const Ls__Workload *workload
         p.names[i] = a->name;
         p.cpus[i] = ls_cpuset_format(&a->cpus, p.cpu_texts[i], sizeof(p.cpu_texts[i]));
         p.workers[i] = workers_of(r, a, workload->connections);
+        if (i < r->cpus.servers && a->local.pid == 0) /* local ones are on loopback */
+            p.servers[p.server_count++] = a->address;
         p.agents[i] = (struct coord_merge_agent){ .name = a->name, .role = a->role };
     }
     *out = p;
@@ -177,6 +183,8 @@ static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_d
                                       .names = p->names,
                                       .cpus = p->cpus,
                                       .workers = p->workers,
+                                      .server_addresses = p->servers,
+                                      .server_address_count = p->server_count,
                                       .files = files,
                                       .file_count = file_count,
                                       .plan_files = plan_files,
@@ -354,6 +362,7 @@ static enum ls_err close_trial(struct run *r, struct ls_diag *diag)
     if (rc == LS_OK && r->files != NULL)
         rc = coord_fill_text(&trial->folder, coord_store_trial_folder(r->files));
     r->incomplete |= strcmp(status, "failed") == 0;
+    r->refused |= failure != NULL && strcmp(failure->code, "policy") == 0;
     r->invalid |= trial->verdict == LS__VERDICT__VERDICT_INVALID;
     if (r->store_failed) {
         coord_store_trial_discard(r->files);

@@ -35,6 +35,20 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
+/* What an agent would refuse is refused before anything is started. */
+static enum ls_err check_name(const struct coord_ship *ship, const Ls__Target *target,
+                              const char *name, struct ls_diag *diag)
+{
+    enum ls_err rc = ls_fs_name_check(name, diag);
+
+    for (size_t i = 0; i < ship->count && rc == LS_OK; i++) {
+        if (ship->items[i].target == target && ls_fs_names_clash(ship->items[i].ref.name, name))
+            rc = ls_fail(diag, LS_EINVAL, "'%.100s' and '%.100s' would be the same file somewhere",
+                         ship->items[i].ref.name, name);
+    }
+    return rc == LS_OK ? rc : ls_fail_in(diag, rc, "target %.60s", target->name);
+}
+
 /* target NULL: the plan names it, and so is it named. */
 static enum ls_err load(struct coord_ship *ship, const Ls__Target *target, const char *base_dir,
                         const char *file, struct ls_diag *diag)
@@ -42,19 +56,26 @@ static enum ls_err load(struct coord_ship *ship, const Ls__Target *target, const
     struct cargo *cargo = &ship->items[ship->count];
     char path[4096];
     struct stat st;
-    enum ls_err rc;
+    const char *name = target != NULL ? base_name(file) : file;
+    enum ls_err rc = LS_OK;
+    int n = snprintf(path, sizeof(path), "%s%s%s", file[0] == '/' ? "" : base_dir,
+                     file[0] == '/' ? "" : "/", file);
 
-    if (file[0] == '/')
-        (void)snprintf(path, sizeof(path), "%s", file);
-    else
-        (void)snprintf(path, sizeof(path), "%s/%s", base_dir, file);
-    rc = ls_fs_read(path, ship->room, &cargo->data, &cargo->len, diag);
+    if (n < 0 || (size_t)n >= sizeof(path))
+        return ls_fail(diag, LS_ERANGE,
+                       "the path of the file %.60s... is too long: %zu bytes are the "
+                       "most",
+                       file, sizeof(path) - 1);
+    if (target != NULL)
+        rc = check_name(ship, target, name, diag);
+    if (rc == LS_OK)
+        rc = ls_fs_read(path, ship->room, &cargo->data, &cargo->len, diag);
     if (rc != LS_OK)
         return rc;
     ls_sha256_hex((struct ls_bytes){ (unsigned char *)cargo->data, cargo->len }, cargo->sha256);
     cargo->target = target;
     ls__file_ref__init(&cargo->ref);
-    cargo->ref.name = ls_pb_text(target != NULL ? base_name(file) : file);
+    cargo->ref.name = ls_pb_text(name);
     cargo->ref.sha256 = cargo->sha256;
     cargo->ref.bytes = cargo->len;
     cargo->ref.executable = stat(path, &st) == 0 && (st.st_mode & S_IXUSR) != 0;

@@ -187,6 +187,8 @@ static void prepare(struct coord_machine *m, uint32_t agent)
         command.files = m->spec.files;
         command.n_files = m->spec.file_count;
     }
+    command.server_addresses = m->spec.server_addresses;
+    command.n_server_addresses = m->spec.server_address_count;
     command.plan_files = m->spec.plan_files;
     command.n_plan_files = m->spec.plan_file_count;
     envelope.body_case = LS__ENVELOPE__BODY_PREPARE;

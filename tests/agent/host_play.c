@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -120,6 +121,25 @@ static void print_bytes(long bytes)
     }
 }
 
+static void print_limits(void)
+{
+    static const struct {
+        const char *name;
+        int resource;
+    } limits[] = {
+        { "core", RLIMIT_CORE },   { "data", RLIMIT_DATA },   { "as", RLIMIT_AS },
+        { "fsize", RLIMIT_FSIZE }, { "nproc", RLIMIT_NPROC }, { "nofile", RLIMIT_NOFILE }
+    };
+
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        struct rlimit limit;
+
+        if (getrlimit((__rlimit_resource_t)limits[i].resource, &limit) == 0)
+            (void)printf("limit %s %llu %llu\n", limits[i].name, (unsigned long long)limit.rlim_cur,
+                         (unsigned long long)limit.rlim_max);
+    }
+}
+
 /* What a target starts with, for the test to compare. */
 static void print_state(void)
 {
@@ -135,9 +155,13 @@ static void print_state(void)
             (void)printf("fd %s\n", entry->d_name);
     }
     while (status != NULL && fgets(line, sizeof(line), status) != NULL) {
-        if (strncmp(line, "SigBlk", 6) == 0 || strncmp(line, "SigIgn", 6) == 0)
+        if (strncmp(line, "Sig", 3) == 0 || strncmp(line, "Cap", 3) == 0 ||
+            strncmp(line, "Uid:", 4) == 0 || strncmp(line, "Gid:", 4) == 0 ||
+            strncmp(line, "Groups:", 7) == 0 || strncmp(line, "NoNewPrivs", 10) == 0 ||
+            strncmp(line, "Umask", 5) == 0)
             (void)printf("%s", line);
     }
+    print_limits();
     (void)printf("leads %d\n", getsid(0) == getpid() && getpgrp() == getpid());
     (void)printf("cwd %s\n", getcwd(line, sizeof(line)));
     (void)fflush(stdout);

@@ -367,7 +367,7 @@ static void check_version(struct host_supervisor *s, char *const *argv, int64_t 
     char out[HOST_VERSION_BYTES];
     struct ls_diag diag = { 0 };
 
-    if (host_version_read(s, -1, &job, limit_ns, out, &diag) != LS_OK)
+    if (host_version_read(s, -1, &job, NULL, limit_ns, out, &diag) != LS_OK)
         fail_msg("%s", diag.text);
     if (strncmp(out, want, strlen(want)) != 0)
         fail_msg("\"%s\" is not \"%s\"", out, want);
@@ -415,7 +415,8 @@ static void asking_for_a_version_can_be_cancelled(void **state)
 
     (void)state;
     assert_int_equal(host_supervisor_create(&s, NULL), LS_OK);
-    assert_int_equal(host_version_read(s, cancel, &job, FIXTURE_PATIENCE_NS, out, NULL), LS_ESTATE);
+    assert_int_equal(host_version_read(s, cancel, &job, NULL, FIXTURE_PATIENCE_NS, out, NULL),
+                     LS_ESTATE);
     host_supervisor_destroy(s);
     (void)close(cancel);
 }

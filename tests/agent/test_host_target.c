@@ -634,7 +634,9 @@ static void run_real(struct real_server *server)
     f.spec.file_count = 1;
     f.spec.argv = server->argv;
     f.spec.version_argv = version;
-    for (int i = 0; i < 2; i++) { /* twice on the same port and in the same folder */
+    for (int i = 0; i < 2; i++) { /* twice on the same port, in a folder that is fresh */
+        assert_int_equal(ls_fs_remove_tree(f.dir, NULL), LS_OK);
+        assert_int_equal(mkdir(f.dir, 0700), 0);
         host_fixture_up(&f, &event);
         assert_memory_equal(event.program.version, server->version_begins,
                             strlen(server->version_begins));

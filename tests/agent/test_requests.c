@@ -57,7 +57,7 @@ static void scene_init(struct scene *scene, const char *http)
     ProtobufCMessage *message = NULL;
 
     *scene = (struct scene){ 0 };
-    assert_int_equal(agent_files_create(&scene->files), LS_OK);
+    assert_int_equal(agent_files_create(NULL, &scene->files), LS_OK);
     ship(scene, "users.csv", (struct ls_bytes){ (const unsigned char *)TABLE, strlen(TABLE) });
     (void)snprintf(
         text, sizeof(text),

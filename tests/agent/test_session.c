@@ -150,7 +150,7 @@ static void no_wake(void *ctx)
     (void)ctx;
 }
 
-static const struct agent_session_env env = { .report = report, .room = room, .unacked = unacked };
+static struct agent_session_env env = { .report = report, .room = room, .unacked = unacked };
 
 static struct agent_session *begin(bool tells_start)
 {
@@ -390,6 +390,54 @@ static void commands_that_do_not_fit_are_told_and_change_nothing(void **state)
     agent_session_destroy(s);
 }
 
+static void a_role_that_the_policy_stops_says_so_by_its_code(void **state)
+{
+    struct agent_session *s = begin(false);
+
+    (void)state;
+    role.prepare_result = LS_EREFUSED;
+    prepare(s, S);
+    assert_int_equal(agent_session_phase(s), LS_PHASE_COLLECT);
+    assert_string_equal(sent.codes[sent.count - 1], "policy");
+    agent_session_destroy(s);
+}
+
+/* A step of 0 would never come to its end, and such sums overflow. */
+static void times_that_make_no_sense_are_refused(void **state)
+{
+    static const struct {
+        size_t field;
+        int64_t value;
+    } cases[] = {
+        { offsetof(Ls__Arm, start_ns), 0 },           { offsetof(Ls__Arm, start_ns), INT64_MIN },
+        { offsetof(Ls__Arm, start_ns), INT64_MAX },   { offsetof(Ls__Arm, warmup_ns), -1 },
+        { offsetof(Ls__Arm, warmup_ns), INT64_MAX },  { offsetof(Ls__Arm, measure_ns), 0 },
+        { offsetof(Ls__Arm, measure_ns), INT64_MAX }, { offsetof(Ls__Arm, drain_ns), -1 },
+        { offsetof(Ls__Arm, drain_ns), INT64_MAX },   { offsetof(Ls__Arm, interval_ns), 0 },
+        { offsetof(Ls__Arm, interval_ns), -S },
+    };
+    struct agent_session *s = begin(false);
+
+    (void)state;
+    prepare(s, S);
+    agent_session_on(s, LS_ON_READY, 2 * S, NULL);
+    for (size_t i = 0; i < LS_ARRAY_LEN(cases); i++) {
+        Ls__Arm body = LS__ARM__INIT;
+
+        body.trial = 7;
+        body.attempt = 1;
+        body.start_ns = 10 * S;
+        body.measure_ns = S;
+        body.interval_ns = S;
+        (void)memcpy((char *)&body + cases[i].field, &cases[i].value, sizeof(cases[i].value));
+        command(s, LS__ENVELOPE__BODY_ARM, &body, 9 * S);
+        assert_int_equal(agent_session_phase(s), LS_PHASE_READY);
+        assert_string_equal(sent.codes[sent.count - 1], "illegal_command");
+    }
+    assert_int_equal(role.armed, 0);
+    agent_session_destroy(s);
+}
+
 static void abort_ends_every_phase_of_a_trial(void **state)
 {
     Ls__Abort body = LS__ABORT__INIT;
@@ -448,6 +496,7 @@ static void bye_is_remembered_and_ends_what_runs(void **state)
 
 int main(void)
 {
+    struct agent_policy *policy = NULL;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_walks_through_its_trial_by_the_clock),
         cmocka_unit_test(a_late_tick_makes_up_for_all_that_was_due),
@@ -459,10 +508,19 @@ int main(void)
         cmocka_unit_test(a_disarm_of_an_earlier_attempt_is_ignored),
         cmocka_unit_test(a_role_that_cannot_prepare_ends_in_collect_with_its_sentence),
         cmocka_unit_test(commands_that_do_not_fit_are_told_and_change_nothing),
+        cmocka_unit_test(a_role_that_the_policy_stops_says_so_by_its_code),
+        cmocka_unit_test(times_that_make_no_sense_are_refused),
         cmocka_unit_test(abort_ends_every_phase_of_a_trial),
         cmocka_unit_test(an_abandoned_agent_ends_its_trial_with_nobody_to_tell),
         cmocka_unit_test(bye_is_remembered_and_ends_what_runs),
     };
 
-    return cmocka_run_group_tests_name("agent.session", tests, NULL, NULL);
+    int failed;
+
+    if (agent_policy_without_file(AGENT_POLICY_LOCAL, &policy) != LS_OK)
+        return 70;
+    env.policy = policy;
+    failed = cmocka_run_group_tests_name("agent.session", tests, NULL, NULL);
+    agent_policy_destroy(policy);
+    return failed;
 }

@@ -74,7 +74,7 @@ static enum ls_err open_plan(struct run *run, const char *file, char **set, size
 static enum ls_err build(struct run *run, char *cpu, struct ls_diag *diag)
 {
     Ls__Prepare prepare = LS__PREPARE__INIT;
-    enum ls_err rc = agent_files_create(&run->files);
+    enum ls_err rc = agent_files_create(NULL, &run->files);
 
     if (rc != LS_OK)
         return ls_fail(diag, rc, "out of memory");

@@ -303,10 +303,9 @@ static void files_beneath_are_made_with_their_folders(void **state)
     assert_int_equal(close(fd), 0);
     assert_content("base/a/b/..c/.d", "text");
     assert_int_equal(mode_of("base/a/b/..c/.d") & 0700, 0700);
-    fd = create("a/b/..c/.d"); /* again: empty */
-    assert_true(fd >= 0);
-    assert_int_equal(close(fd), 0);
-    assert_content("base/a/b/..c/.d", "");
+    assert_int_equal(create("a/b/..c/.d"), -1); /* never again: what is there stays */
+    assert_content("base/a/b/..c/.d", "text");
+    assert_int_equal(create("a/b"), -1);
 }
 
 static void no_name_leads_out(void **state)
@@ -342,18 +341,47 @@ static void no_name_leads_out(void **state)
 
 static void a_hard_link_is_not_written_through(void **state)
 {
-    int fd;
-
     (void)state;
     assert_int_equal(mkdir("base", 0700), 0);
     put("outside", "kept");
     assert_int_equal(link("outside", "base/hard"), 0);
-    fd = create("hard");
-    assert_true(fd >= 0);
-    assert_int_equal(ls_fs_write_all(fd, bytes_of("new"), NULL), LS_OK);
-    assert_int_equal(close(fd), 0);
+    assert_int_equal(create("hard"), -1);
     assert_content("outside", "kept");
-    assert_content("base/hard", "new");
+}
+
+static void names_are_plain_and_of_bounded_length(void **state)
+{
+    char part[257], whole[LS_FS_NAME_MAX + 2];
+    struct ls_diag diag = { 0 };
+
+    (void)state;
+    (void)memset(part, 'x', 256);
+    part[256] = '\0';
+    assert_int_equal(ls_fs_name_check(part, &diag), LS_EINVAL);
+    part[255] = '\0';
+    assert_int_equal(ls_fs_name_check(part, &diag), LS_OK);
+    for (size_t i = 0; i <= LS_FS_NAME_MAX; i++)
+        whole[i] = i % 2 == 0 ? 'x' : '/';
+    whole[LS_FS_NAME_MAX + 1] = '\0';
+    assert_int_equal(ls_fs_name_check(whole, &diag), LS_EINVAL);
+    assert_non_null(strstr(diag.text, "is longer than 1024 bytes"));
+    whole[LS_FS_NAME_MAX - 1] = '\0';
+    assert_int_equal(ls_fs_name_check(whole, &diag), LS_OK);
+    assert_int_equal(ls_fs_name_check("a\nb", &diag), LS_EINVAL);
+    assert_int_equal(ls_fs_name_check("a\\b", &diag), LS_EINVAL); /* a way out elsewhere */
+    assert_int_equal(ls_fs_name_check("gr\xc3\xbc\xc3\x9f/.x", &diag), LS_OK);
+}
+
+static void names_that_only_case_tells_apart_clash(void **state)
+{
+    (void)state;
+    assert_true(ls_fs_names_clash("a", "a"));
+    assert_true(ls_fs_names_clash("Makefile", "makefile"));
+    assert_true(ls_fs_names_clash("a", "A/b")); /* a file where the other has a folder */
+    assert_true(ls_fs_names_clash("a/B", "A"));
+    assert_false(ls_fs_names_clash("a/b", "a/c"));
+    assert_false(ls_fs_names_clash("ab", "a"));
+    assert_false(ls_fs_names_clash("a/b", "ab"));
 }
 
 static void a_full_device_is_an_error(void **state)
@@ -394,7 +422,23 @@ static void a_failing_allocation_is_reported(void **state)
     assert_int_equal(failmalloc_each(read_once, NULL), 1);
 }
 
+static int enter_old_kernel(void **state)
+{
+    ls_fs_without_openat2(true);
+    return enter(state);
+}
+
+static int leave_old_kernel(void **state)
+{
+    ls_fs_without_openat2(false);
+    return leave(state);
+}
+
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter, leave)
+#define OLD_KERNEL(test)                                                      \
+    {                                                                         \
+#test " (no openat2)", test, enter_old_kernel, leave_old_kernel, NULL \
+    }
 
 int main(void)
 {
@@ -413,6 +457,11 @@ int main(void)
         IN_FOLDER(files_beneath_are_made_with_their_folders),
         IN_FOLDER(no_name_leads_out),
         IN_FOLDER(a_hard_link_is_not_written_through),
+        OLD_KERNEL(files_beneath_are_made_with_their_folders),
+        OLD_KERNEL(no_name_leads_out),
+        OLD_KERNEL(a_hard_link_is_not_written_through),
+        cmocka_unit_test(names_are_plain_and_of_bounded_length),
+        cmocka_unit_test(names_that_only_case_tells_apart_clash),
         IN_FOLDER(a_full_device_is_an_error),
         IN_FOLDER(a_failing_allocation_is_reported),
     };
