@@ -35,6 +35,15 @@ void ls_sha256_hex(struct ls_bytes data, char out[LS_SHA256_HEX])
     to_hex(raw, out);
 }
 
+void ls_sha1(struct ls_bytes data, unsigned char out[LS_SHA1_BYTES])
+{
+    SHA_CTX ctx;
+
+    (void)SHA1_Init(&ctx);
+    (void)SHA1_Update(&ctx, data.data, data.len);
+    (void)SHA1_Final(out, &ctx);
+}
+
 enum ls_err ls_sha256_file(const char *path, char out[LS_SHA256_HEX], struct ls_diag *diag)
 {
     unsigned char raw[SHA256_DIGEST_LENGTH];

@@ -8,8 +8,10 @@
 #ifndef LS_AGENT_LOAD_DRIVER_H
 #define LS_AGENT_LOAD_DRIVER_H
 
+#include "agent/load/load.h"
 #include "agent/load/workload.h"
 #include "common/err.h"
+#include "common/rng.h"
 
 /* What is known of a finished operation. why points to static text: "" for LOAD_OK. */
 struct agent_reply {
@@ -21,10 +23,21 @@ struct agent_reply {
     bool more;            /* bytes of the next answer came in the same piece as this one's end */
 };
 
+/* Outlives the connections that were opened with it. */
 struct agent_driver_env {
     const struct load_workload *workload;
     void (*done)(void *ctx, uint32_t op, const struct agent_reply *reply);
     void *ctx;
+    struct ls_rng *rng;             /* the worker's */
+    struct load_messages *messages; /* to be counted in, at this moment; the caller may change it */
+    uint64_t number;                /* of the connection being opened, among those of all workers */
+};
+
+/* How far a connection is that has something to agree on before it takes operations. */
+enum agent_greeting {
+    AGENT_GREETS, /* the peer's answer is missing */
+    AGENT_WAITS,  /* agreed; but the peer has not said that it may begin */
+    AGENT_READY
 };
 
 struct agent_driver {
@@ -43,9 +56,15 @@ struct agent_driver {
      * full, offer it again; LS_ESTATE: this connection takes no more. */
     enum ls_err (*submit)(void *conn, uint32_t op, uint64_t request);
 
-    /* Takes all of in. LS_ECLOSED: finished in good order, the caller must close; operations still
+    /* NULL: the connection takes operations as soon as it is open. Otherwise what drain() gives is
+     * sent, and nothing submitted until this says so. */
+    enum agent_greeting (*greeting)(const void *conn);
+
+    /* Takes all of in. LS_EAGAIN: well, and drain() has something to send that belongs to no
+     * operation. LS_ECLOSED: finished in good order, the caller must close; operations still
      * outstanding are then reported by eof(). LS_EPROTO: give up, the peer broke the protocol; the
-     * operation at fault has been reported, the others are reported by eof(). */
+     * operation at fault has been reported, the others are reported by eof(); what drain() still
+     * gives are last words, sent if that goes at once. */
     enum ls_err (*feed)(void *conn, struct ls_bytes in);
 
     /* Up to cap bytes to send; 0: nothing at the moment. Whatever it returns counts as sent.

@@ -35,6 +35,14 @@ static void tell_early(struct agent_engine *e)
     ls_hist_reset(e->early[1]);
 }
 
+/* Messages are counted apart in the measure window and out of it. */
+static void count_messages(struct agent_engine *e)
+{
+    bool inside = e->now_ns >= e->measure_ns && e->now_ns < e->end_ns;
+
+    e->driver_env.messages = &e->recorder->current->messages[inside ? AGENT_MEASURE : AGENT_WARMUP];
+}
+
 void engine_edges(struct agent_engine *e)
 {
     if (e->state != ENGINE_RUNNING)
@@ -53,6 +61,7 @@ void engine_edges(struct agent_engine *e)
         e->set.handed(e->set.ctx);
     tell_early(e);
     find_next_edge(e);
+    count_messages(e);
 }
 
 static void sweep(struct agent_engine *e)
@@ -265,9 +274,14 @@ enum ls_err agent_engine_create(const struct agent_engine_setup *setup,
     if (e == NULL)
         return ls_fail(diag, LS_ENOMEM, "no memory for a worker");
     e->set = *setup;
-    e->driver_env =
-        (struct agent_driver_env){ .workload = workload, .done = engine_on_done, .ctx = e };
+    ls_rng_init(&e->rng, workload->seed, worker);
     e->recorder = setup->recorder;
+    e->driver_env =
+        (struct agent_driver_env){ .workload = workload,
+                                   .done = engine_on_done,
+                                   .ctx = e,
+                                   .rng = &e->rng,
+                                   .messages = &e->recorder->current->messages[AGENT_WARMUP] };
     e->waves = workload->law == LOAD_LAW_WAVES;
     e->open_loop = e->waves || load_law_is_open(workload->law);
     e->measure_ns = window->start_ns + window->warmup_ns;

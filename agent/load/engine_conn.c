@@ -214,6 +214,14 @@ static bool is_measuring(const struct agent_engine *e)
     return e->now_ns >= e->measure_ns && e->now_ns < e->end_ns;
 }
 
+uint64_t engine_conn_number(const struct conn *conn)
+{
+    const struct load_workload *workload = conn->engine->set.workload;
+
+    return (uint64_t)conn->index * workload->workers_total + workload->worker_base +
+           conn->engine->set.worker;
+}
+
 static enum ls_err open_driver(struct conn *conn)
 {
     struct agent_engine *e = conn->engine;
@@ -221,6 +229,7 @@ static enum ls_err open_driver(struct conn *conn)
     enum ls_err rc;
 
     memset(conn_driver(conn), 0, e->set.driver->conn_size);
+    e->driver_env.number = engine_conn_number(conn);
     rc = e->set.driver->open(conn_driver(conn), &e->driver_env, &limit);
     if (rc != LS_OK) {
         e->set.driver->close(conn_driver(conn));
@@ -259,23 +268,12 @@ static void record_opening(struct conn *conn)
     conn->began_ns = 0;
 }
 
-static void on_opened(void *ctx, int error)
+/* It takes operations from now on. */
+static void conn_begins(struct conn *conn)
 {
-    struct conn *conn = ctx;
     struct agent_engine *e = conn->engine;
     struct load_connections *connections = &e->summary.connections;
 
-    event_begins(e);
-    leave_connecting(conn);
-    if (error == 0 && open_driver(conn) != LS_OK) {
-        e->set.link->close(e->set.hub, conn_link(conn));
-        error = ENOMEM;
-    }
-    if (error != 0) {
-        connect_failed(conn, error);
-        return;
-    }
-    record_opening(conn);
     conn->state = CONN_OPEN;
     conn->used = conn->stuck = conn->given_up = conn->spent = false;
     if (e->lives != NULL)
@@ -295,6 +293,70 @@ static void on_opened(void *ctx, int error)
         engine_refill(conn);
 }
 
+/* What the driver has to agree on comes before the first operation, and is no part of its time. */
+static void greet(struct conn *conn)
+{
+    conn->state = CONN_GREETING;
+    if (conn->began_ns == 0)
+        conn->began_ns = conn->engine->now_ns; /* connected; all else is handshake */
+    list_append(conn, LIST_GREETING);
+    engine_flush(conn);
+}
+
+static void greeting_failed(struct conn *conn, int error)
+{
+    struct agent_engine *e = conn->engine;
+
+    list_remove(conn);
+    e->set.driver->close(conn_driver(conn));
+    e->set.link->close(e->set.hub, conn_link(conn));
+    connect_failed(conn, error);
+}
+
+static void take_greeting(struct conn *conn, struct ls_bytes in)
+{
+    struct agent_engine *e = conn->engine;
+    enum ls_err rc = e->set.driver->feed(conn_driver(conn), in);
+    enum agent_greeting greeting;
+
+    if (rc != LS_OK && rc != LS_EAGAIN) {
+        engine_flush(conn); /* last words */
+        greeting_failed(conn, rc == LS_ECLOSED ? ECONNABORTED : EPROTO);
+        return;
+    }
+    if (rc == LS_EAGAIN)
+        engine_flush(conn);
+    greeting = e->set.driver->greeting(conn_driver(conn));
+    if (conn->state == CONN_GREETING && greeting != AGENT_GREETS) {
+        list_remove(conn);
+        record_opening(conn);
+        conn->state = CONN_WAITING;
+    }
+    if (greeting == AGENT_READY)
+        conn_begins(conn);
+}
+
+static void on_opened(void *ctx, int error)
+{
+    struct conn *conn = ctx;
+    struct agent_engine *e = conn->engine;
+
+    event_begins(e);
+    leave_connecting(conn);
+    if (error == 0 && open_driver(conn) != LS_OK) {
+        e->set.link->close(e->set.hub, conn_link(conn));
+        error = ENOMEM;
+    }
+    if (error != 0) {
+        connect_failed(conn, error);
+    } else if (e->set.driver->greeting != NULL) {
+        greet(conn);
+    } else {
+        record_opening(conn);
+        conn_begins(conn);
+    }
+}
+
 static void on_bytes(void *ctx, struct ls_bytes in, int64_t wall_ns)
 {
     struct conn *conn = ctx;
@@ -304,13 +366,19 @@ static void on_bytes(void *ctx, struct ls_bytes in, int64_t wall_ns)
     event_begins(e);
     if (is_measuring(e))
         e->recorder->current->bytes_in += in.len;
+    if (LS_UNLIKELY(conn->state != CONN_OPEN)) {
+        take_greeting(conn, in);
+        return;
+    }
     if (wall_ns != 0 && e->set.wall_clock != NULL)
         e->received_ns = wall_ns - e->wall_ahead_ns;
     if (conn->began_ns == 0)
         conn->began_ns = e->now_ns;
     rc = e->set.driver->feed(conn_driver(conn), in);
     e->received_ns = 0;
-    if (LS_LIKELY(rc == LS_OK)) {
+    if (LS_UNLIKELY(rc == LS_EAGAIN || rc == LS_EPROTO))
+        engine_flush(conn);
+    if (LS_LIKELY(rc == LS_OK) || rc == LS_EAGAIN) {
         conn->stuck = false;
         if (e->state == ENGINE_RUNNING)
             engine_refill(conn);
@@ -327,9 +395,13 @@ static void on_ended(void *ctx, enum load_outcome how, int error)
 {
     struct conn *conn = ctx;
 
-    (void)error; /* the outcome says enough; connects are what errno values are counted for */
     event_begins(conn->engine);
-    engine_conn_end(conn, how, false);
+    if (conn->state != CONN_OPEN)
+        greeting_failed(conn, error != 0                 ? error
+                              : how == LOAD_CLOSED_EARLY ? ECONNABORTED
+                                                         : EPROTO);
+    else /* the outcome says enough; connects are what errno values are counted for */
+        engine_conn_end(conn, how, false);
 }
 
 static size_t on_pull(void *ctx, uint8_t *out, size_t cap)
@@ -396,6 +468,9 @@ void engine_conns_sweep(struct agent_engine *e)
         leave_connecting(conn);
         connect_failed(conn, ETIMEDOUT);
     }
+    while ((conn = e->lists[LIST_GREETING].first) != NULL &&
+           e->now_ns - conn->at_ns >= e->set.workload->timeout_ns)
+        greeting_failed(conn, ETIMEDOUT);
 }
 
 void engine_conns_close(struct agent_engine *e)
@@ -405,7 +480,10 @@ void engine_conns_close(struct agent_engine *e)
 
         if (conn->state == CONN_OPEN)
             engine_conn_end(conn, LOAD_ABORTED, true);
-        if (conn->state == CONN_CONNECTING)
+        if (conn->state == CONN_GREETING || conn->state == CONN_WAITING)
+            e->set.driver->close(conn_driver(conn));
+        if (conn->state == CONN_CONNECTING || conn->state == CONN_GREETING ||
+            conn->state == CONN_WAITING)
             e->set.link->close(e->set.hub, conn_link(conn));
         conn->state = CONN_CLOSED;
         list_remove(conn);

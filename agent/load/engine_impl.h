@@ -25,12 +25,20 @@ struct op {
     uint8_t part; /* enum agent_part */
 };
 
-enum conn_state { CONN_CLOSED, CONN_CONNECTING, CONN_OPEN, CONN_CLOSING };
+enum conn_state {
+    CONN_CLOSED,
+    CONN_CONNECTING,
+    CONN_GREETING, /* connected, but the driver has not agreed with the peer yet */
+    CONN_WAITING,  /* it has, but the peer has not said that it may begin */
+    CONN_OPEN,
+    CONN_CLOSING
+};
 
 enum conn_list_id {
     LIST_NONE,
     LIST_TO_OPEN,
     LIST_CONNECTING,
+    LIST_GREETING,
     LIST_IDLE,    /* open loop: no request in flight */
     LIST_FREE,    /* open loop: some in flight, room for more */
     LIST_BACKOFF, /* the first of AGENT_BACKOFF_STEPS */
@@ -99,6 +107,7 @@ struct tally {
 struct agent_engine {
     struct agent_engine_setup set;
     struct agent_driver_env driver_env;
+    struct ls_rng rng;
     struct agent_recorder *recorder;
     struct tally tallies[LS_SERIES_COUNT]; /* not yet in the recorder's histograms */
     int64_t now_ns;                        /* of the event being worked on */
@@ -200,6 +209,7 @@ struct conn *engine_think_wake(struct agent_engine *e, int64_t *out_woke_ns);
 
 /* engine_ops.c */
 void engine_refill(struct conn *conn);                  /* an open connection may have room */
+void engine_flush(struct conn *conn);                   /* its driver may have something to send */
 void engine_mark_sent(struct conn *conn, uint32_t ops); /* the oldest unsent ones */
 void engine_on_done(void *ctx, uint32_t op, const struct agent_reply *reply);
 void engine_find_next_due(struct agent_engine *e); /* sets due_ns from the schedule */
@@ -210,6 +220,9 @@ void engine_integrate(struct agent_engine *e); /* in flight up to now, over the 
 
 /* Puts the tallies into the recorder's histograms. */
 void engine_settle(struct agent_engine *e);
+
+/* The connection's number among those of all workers. */
+uint64_t engine_conn_number(const struct conn *conn);
 
 /* engine.c */
 void engine_edges(struct agent_engine *e);

@@ -265,7 +265,7 @@ static void queue_return(struct agent_engine *e, struct arrival arrival)
     *queue_at(e, i) = arrival;
 }
 
-static void flush(struct conn *conn)
+void engine_flush(struct conn *conn)
 {
     struct agent_engine *e = conn->engine;
 
@@ -291,7 +291,7 @@ static void admit(struct agent_engine *e, int64_t scheduled_ns, uint64_t request
     while (e->queue_len == 0 && (conn = engine_conn_take_free(e)) != NULL) {
         if (LS_LIKELY(op_submit(conn, scheduled_ns, request, part))) {
             engine_conn_place(conn);
-            flush(conn);
+            engine_flush(conn);
             e->now_ns = e->set.clock(); /* a send takes microseconds: the next is later by that */
             return;
         }
@@ -355,7 +355,7 @@ static void refill_from_queue(struct conn *conn)
     if (!conn->stuck)
         engine_conn_place(conn);
     if (submitted)
-        flush(conn);
+        engine_flush(conn);
 }
 
 static void refill_closed(struct conn *conn, int64_t scheduled_ns)
@@ -374,7 +374,7 @@ static void refill_closed(struct conn *conn, int64_t scheduled_ns)
         submitted = true;
     }
     if (submitted)
-        flush(conn);
+        engine_flush(conn);
 }
 
 static void end_if_over(struct conn *conn)

@@ -42,20 +42,12 @@ static struct thinker pop(struct agent_engine *e)
     return first;
 }
 
-/* The connection's number among those of all workers. */
-static uint64_t number_of(const struct conn *conn)
-{
-    const struct load_workload *workload = conn->engine->set.workload;
-
-    return (uint64_t)conn->index * workload->workers_total + workload->worker_base +
-           conn->engine->set.worker;
-}
-
 static int64_t exponential(struct conn *conn)
 {
     const struct load_workload *workload = conn->engine->set.workload;
     /* Each connection has a sequence of its own, so that it thinks alike in whatever worker. */
-    uint64_t seed = workload->seed ^ ((number_of(conn) + 1) * UINT64_C(0xd1342543de82ef95));
+    uint64_t seed =
+        workload->seed ^ ((engine_conn_number(conn) + 1) * UINT64_C(0xd1342543de82ef95));
     double mean = (double)workload->think_ns;
 
     return (int64_t)(mean * ls_minus_log(ls_uniform_at(ls_uniform_stream(seed),
@@ -77,7 +69,7 @@ void engine_think_start(struct agent_engine *e)
 
     for (uint32_t i = 0; i < e->conn_count; i++) {
         struct conn *conn = engine_conn(e, i);
-        double part = (double)number_of(conn) / workload->connections;
+        double part = (double)engine_conn_number(conn) / workload->connections;
 
         push(e, conn,
              e->now_ns + (workload->think_exponential

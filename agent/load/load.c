@@ -334,6 +334,9 @@ static void add_to_totals(struct agent_load *load)
     load_counts_add(&totals->warmup, &sum->counts[AGENT_WARMUP]);
     load_counts_add(&totals->measure, &sum->counts[AGENT_MEASURE]);
     totals->ok_in_window += sum->ok_in_window;
+    for (unsigned i = 0; i < AGENT_PART_COUNT; i++)
+        load_messages_add(&totals->messages, &sum->messages[i]);
+    totals->received_in_window += sum->messages[AGENT_MEASURE].received;
     totals->bytes_in += sum->bytes_in;
     totals->bytes_out += sum->bytes_out;
     totals->in_flight_ns += sum->in_flight_ns;
@@ -359,6 +362,8 @@ static void tell_interval(struct agent_load *load, struct load_event *out)
         .warmup = sum->counts[AGENT_WARMUP],
         .measure = sum->counts[AGENT_MEASURE],
         .ok_in_window = sum->ok_in_window,
+        .messages = sum->messages[AGENT_WARMUP],
+        .received_in_window = sum->messages[AGENT_MEASURE].received,
         .bytes_in = sum->bytes_in,
         .bytes_out = sum->bytes_out,
         .in_flight_ns = sum->in_flight_ns,
@@ -366,6 +371,7 @@ static void tell_interval(struct agent_load *load, struct load_event *out)
         .workers = load->interval_health,
         .worker_count = load->workload->workers,
     };
+    load_messages_add(&out->interval.messages, &sum->messages[AGENT_MEASURE]);
     load->told = true;
 }
 

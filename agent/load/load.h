@@ -39,6 +39,18 @@ struct load_health {
     int64_t stalled_ns;  /* all such lags of more than AGENT_STALL_NS */
 };
 
+/* Messages of WebSocket, beside the requests that they are part of. */
+struct load_messages {
+    uint64_t sent;
+    uint64_t received;   /* each once, however often it came */
+    uint64_t unexpected; /* came again, or nobody had asked for it */
+    uint64_t pings;      /* answered */
+    uint64_t closes;     /* connections that the server closed with a close frame */
+    uint16_t close_code; /* the first of their codes; 0: none, 1005: without a code */
+};
+
+void load_messages_add(struct load_messages *dst, const struct load_messages *src);
+
 /* What happened in one interval, all workers together. Intervals are [start + i x interval_ns,
  * ...); a completion belongs to the one it happened in. Histograms hold requests of the measure
  * window only and are owned by the load until the next poll. */
@@ -49,8 +61,10 @@ struct load_interval {
     int64_t length_ns;
     struct load_counts warmup;
     struct load_counts measure;
-    uint64_t ok_in_window; /* LOAD_OK completions before the window's end */
-    uint64_t bytes_in;     /* during the measure window */
+    uint64_t ok_in_window;         /* LOAD_OK completions before the window's end */
+    struct load_messages messages; /* all that came in the interval ... */
+    uint64_t received_in_window;   /* ... and in the measure window */
+    uint64_t bytes_in;             /* during the measure window */
     uint64_t bytes_out;
     int64_t in_flight_ns; /* integral over the measure window of the requests that were due and had
                            * not ended, so that Little's law holds with response_time */
@@ -88,6 +102,8 @@ struct load_totals {
     struct load_counts warmup;
     struct load_counts measure;
     uint64_t ok_in_window;
+    struct load_messages messages;
+    uint64_t received_in_window;
     uint64_t bytes_in;
     uint64_t bytes_out;
     int64_t in_flight_ns;

@@ -20,6 +20,8 @@ struct load_probe {
     const struct load_workload *workload;
     const struct agent_driver *driver;
     struct agent_driver_env driver_env;
+    struct ls_rng rng;
+    struct load_messages messages;
     void *conn; /* owned: the driver's state, zeroed before open() */
     bool open;  /* of the driver; without a socket only within an exchange */
     int fd;     /* -1: none */
@@ -70,8 +72,13 @@ enum ls_err load_probe_create(const struct load_workload *workload, int cancel_f
         return ls_fail(diag, LS_ENOMEM, "no memory for a probe");
     probe->workload = workload;
     probe->driver = driver;
-    probe->driver_env = (struct agent_driver_env){ workload, on_done, probe };
     probe->cancel_fd = cancel_fd;
+    ls_rng_init(&probe->rng, workload->seed, UINT64_MAX); /* a stream that no worker has */
+    probe->driver_env = (struct agent_driver_env){ .workload = workload,
+                                                   .done = on_done,
+                                                   .ctx = probe,
+                                                   .rng = &probe->rng,
+                                                   .messages = &probe->messages };
     probe->fd = -1;
     probe_answer_init(&probe->answer);
     probe->conn = calloc(1, driver->conn_size > 0 ? driver->conn_size : 1);

@@ -36,8 +36,10 @@ void agent_slice_reset(struct agent_slice *slice)
 
 void agent_slice_add(struct agent_slice *dst, const struct agent_slice *src)
 {
-    for (unsigned i = 0; i < AGENT_PART_COUNT; i++)
+    for (unsigned i = 0; i < AGENT_PART_COUNT; i++) {
         load_counts_add(&dst->counts[i], &src->counts[i]);
+        load_messages_add(&dst->messages[i], &src->messages[i]);
+    }
     dst->ok_in_window += src->ok_in_window;
     dst->bytes_in += src->bytes_in;
     dst->bytes_out += src->bytes_out;

@@ -27,6 +27,8 @@ struct agent_slice {
     uint32_t merged; /* covers index .. index + merged */
     int64_t end_ns;  /* of what it covers; of the last one: when the worker ended */
     struct load_counts counts[AGENT_PART_COUNT];
+    /* Of the whole load, by when they came: AGENT_MEASURE is in the window, the other out of it. */
+    struct load_messages messages[AGENT_PART_COUNT];
     uint64_t ok_in_window;
     uint64_t bytes_in;
     uint64_t bytes_out;

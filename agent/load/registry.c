@@ -6,6 +6,7 @@
 
 extern const struct agent_driver agent_driver_http1;
 extern const struct agent_driver agent_driver_null;
+extern const struct agent_driver agent_driver_websocket;
 extern const struct agent_link_class agent_link_null;
 extern const struct agent_link_class agent_link_tcp;
 extern const struct agent_link_class agent_link_uring;
@@ -13,6 +14,7 @@ extern const struct agent_link_class agent_link_uring;
 static const struct agent_driver *const drivers[] = {
     &agent_driver_http1,
     &agent_driver_null,
+    &agent_driver_websocket,
     NULL,
 };
 static const struct agent_link_class *const links[] = {

@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "agent/load/load.h"
+
 uint64_t load_workload_find(const struct load_workload *workload, struct load_turn turn)
 {
     uint32_t weight;
@@ -43,4 +45,15 @@ bool load_counts_balance(const struct load_counts *counts)
     for (unsigned i = 0; i < LOAD_OUTCOME_COUNT; i++)
         ended += counts->outcome[i];
     return counts->scheduled == counts->sent + counts->shed && counts->sent == ended;
+}
+
+void load_messages_add(struct load_messages *dst, const struct load_messages *src)
+{
+    dst->sent += src->sent;
+    dst->received += src->received;
+    dst->unexpected += src->unexpected;
+    dst->pings += src->pings;
+    dst->closes += src->closes;
+    if (dst->close_code == 0)
+        dst->close_code = src->close_code;
 }

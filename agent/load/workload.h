@@ -49,6 +49,7 @@ struct load_request {
     uint16_t expect_status; /* 0: any of 200 to 399 */
     bool expect_body_given;
     struct ls_bytes expect_body;
+    bool frames;     /* bytes are a message of WebSocket, not HTTP */
     bool gunzip;     /* the answer has to be gzip-coded, and expect_body is what is in it */
     uint32_t weight; /* of workload->mix */
     /* The bytes, and perhaps the expected body, differ from turn to turn; NULL: they do not. */
@@ -81,10 +82,27 @@ struct load_tls {
     const char *ciphers; /* as OpenSSL writes lists of them, either version's; NULL: its own */
 };
 
+/* What is WebSocket's beside the messages, which are the workload's requests. */
+struct load_websocket {
+    struct ls_bytes handshake; /* the request that asks for it, with a key to be replaced ... */
+    size_t key_at;             /* ... here; 24 bytes */
+    size_t name_at;            /* where the connection's name goes, in place of name_len bytes */
+    size_t name_len;           /* 0: nowhere */
+    const char *subprotocol;   /* asked for, and to be agreed to; NULL: none */
+    bool binary;
+    bool numbered;        /* the first LOAD_WS_NUMBER_BYTES of a message are its request's number */
+    bool deflate;         /* permessage-deflate is offered */
+    bool server_takeover; /* ... and the server may refer to its earlier messages */
+    size_t fragment_bytes; /* of the fragments that messages are sent in; 0: in one */
+};
+
+#define LOAD_WS_NUMBER_BYTES 16u
+
 struct load_workload {
-    const char *driver;         /* "http1", "null" */
-    const char *link;           /* "tcp" */
-    const struct load_tls *tls; /* NULL: none */
+    const char *driver;                     /* "http1", "null" */
+    const char *link;                       /* "tcp" */
+    const struct load_tls *tls;             /* NULL: none */
+    const struct load_websocket *websocket; /* of the driver of that name */
     enum load_io io;
     struct sockaddr_storage address;
     socklen_t address_len;

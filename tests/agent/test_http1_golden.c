@@ -154,7 +154,7 @@ static void drive(const struct capture *capture, size_t step, struct driven *out
     struct load_workload workload = { .requests = requests,
                                       .request_count = ASKED,
                                       .pipeline = ASKED };
-    struct agent_driver_env env = { &workload, on_done, out };
+    struct agent_driver_env env = { .workload = &workload, .done = on_done, .ctx = out };
     unsigned char sink[ASKED];
     enum ls_err rc = LS_OK;
     uint32_t most;

@@ -90,7 +90,7 @@ static void drive(struct run *run, const uint8_t *plan, const uint8_t *data, siz
     static const enum load_outcome ends[] = { LOAD_CLOSED_EARLY, LOAD_CLOSED_EARLY, LOAD_RESET,
                                               LOAD_TIMEOUT };
     const struct agent_driver *driver = agent_driver_find("http1");
-    struct agent_driver_env env = { &workload, on_done, run };
+    struct agent_driver_env env = { .workload = &workload, .done = on_done, .ctx = run };
     void *conn = calloc(1, driver->conn_size);
     uint32_t seed = plan[2];
     uint32_t most = 0;

@@ -13,6 +13,8 @@ struct life {
     const struct driver_suite *suite;
     const struct agent_driver *driver;
     struct agent_driver_env env;
+    struct ls_rng rng;
+    struct load_messages messages;
     void *conn;
     uint32_t most;      /* in flight */
     uint32_t submitted; /* operations are numbered from 0 */
@@ -54,15 +56,41 @@ static void on_done(void *ctx, uint32_t op, const struct agent_reply *reply)
     }
 }
 
+/* What the driver has to say before its first operation, and the peer's answer, byte by byte. */
+static void greet(struct life *life)
+{
+    static uint8_t out[BYTES_MAX];
+    static uint8_t in[BYTES_MAX];
+    size_t len = 0;
+    size_t n;
+
+    do {
+        n = life->driver->drain(life->conn, out + len, 7, NULL);
+        len += n;
+    } while (n > 0);
+    assert_int_equal(life->driver->greeting(life->conn), AGENT_GREETS);
+    len = life->suite->greet((struct ls_bytes){ out, len }, in);
+    for (size_t at = 0; at < len; at++)
+        assert_int_equal(life->driver->feed(life->conn, (struct ls_bytes){ in + at, 1 }), LS_OK);
+    assert_int_equal(life->driver->greeting(life->conn), AGENT_READY);
+}
+
 static void life_begin(struct life *life, const struct driver_suite *suite)
 {
     *life = (struct life){ .suite = suite, .driver = agent_driver_find(suite->driver) };
     assert_non_null(life->driver);
-    life->env = (struct agent_driver_env){ suite->workload, on_done, life };
+    ls_rng_init(&life->rng, 1, 0);
+    life->env = (struct agent_driver_env){ .workload = suite->workload,
+                                           .done = on_done,
+                                           .ctx = life,
+                                           .rng = &life->rng,
+                                           .messages = &life->messages };
     life->conn = calloc(1, life->driver->conn_size + 1);
     assert_non_null(life->conn);
     assert_int_equal(life->driver->open(life->conn, &life->env, &life->most), LS_OK);
     assert_true(life->most >= 1);
+    if (life->driver->greeting != NULL)
+        greet(life);
 }
 
 static void life_end(struct life *life)
@@ -253,7 +281,8 @@ static void open_once(void *ctx)
     const struct driver_suite *suite = ctx;
     const struct agent_driver *driver = agent_driver_find(suite->driver);
     static unsigned char conn[4096];
-    struct agent_driver_env env = { suite->workload, on_done, NULL };
+    struct ls_rng rng = { { 1, 2 }, { 3, 4 } };
+    struct agent_driver_env env = { .workload = suite->workload, .done = on_done, .rng = &rng };
     uint32_t most = 0;
     enum ls_err rc;
 

@@ -10,6 +10,8 @@ struct driver_suite {
     /* What a flawless peer sends in answer to a request of the rotation; empty if the driver
      * completes on its own. */
     struct ls_bytes (*answer)(uint32_t request);
+    /* Of a driver that greets: what a flawless peer answers to sent; returns its length. */
+    size_t (*greet)(struct ls_bytes sent, uint8_t *out);
 };
 
 /* Fails the running test (cmocka) if the driver does not. */
