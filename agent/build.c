@@ -11,13 +11,15 @@
 #include "agent/build_requests.h"
 #include "agent/build_sources.h"
 #include "agent/build_tls.h"
+#include "agent/build_websocket.h"
 
 struct agent_build {
     struct load_workload workload;
-    struct agent_requests *requests; /* owned */
-    int *worker_cpus;                /* owned */
-    struct agent_build_tls *tls;     /* owned; NULL: none */
-    struct ls_rate_piece *pieces;    /* owned */
+    struct agent_requests *requests;   /* owned */
+    struct agent_websocket *websocket; /* owned; NULL: HTTP */
+    int *worker_cpus;                  /* owned */
+    struct agent_build_tls *tls;       /* owned; NULL: none */
+    struct ls_rate_piece *pieces;      /* owned */
     struct ls_sources sources;
 };
 
@@ -26,6 +28,7 @@ void agent_build_destroy(struct agent_build *build)
     if (build == NULL)
         return;
     agent_requests_destroy(build->requests);
+    agent_websocket_destroy(build->websocket);
     free(build->worker_cpus);
     agent_build_tls_destroy(build->tls);
     free(build->pieces);
@@ -62,6 +65,11 @@ enum ls_err agent_parse_address(const char *host, uint32_t port, struct sockaddr
     return ls_fail(diag, LS_EINVAL, "'%.60s' is not a literal IPv4 or IPv6 address", host);
 }
 
+static bool is_http(const Ls__Prepare *prepare)
+{
+    return prepare->workload->protocol_case == LS__WORKLOAD__PROTOCOL_HTTP;
+}
+
 static enum ls_err add_requests(struct agent_build *build, Ls__Request *const *requests, size_t n,
                                 const Ls__Prepare *prepare, const struct agent_files *files,
                                 struct ls_diag *diag)
@@ -69,7 +77,8 @@ static enum ls_err add_requests(struct agent_build *build, Ls__Request *const *r
     enum ls_err rc = agent_requests_create(
         &(struct agent_requests_source){ .requests = requests,
                                          .count = n,
-                                         .data = prepare->workload->http->data,
+                                         .data = is_http(prepare) ? prepare->workload->http->data
+                                                                  : NULL,
                                          .target = prepare->target,
                                          .refs = prepare->plan_files,
                                          .ref_count = prepare->n_plan_files,
@@ -82,19 +91,39 @@ static enum ls_err add_requests(struct agent_build *build, Ls__Request *const *r
     return rc;
 }
 
-/* The Host header of the first request, or the address. */
-static const char *host_of(Ls__Request *const *requests, size_t n, const Ls__Target *target)
+static enum ls_err add_websocket(struct agent_build *build, const Ls__Prepare *prepare,
+                                 struct ls_diag *diag)
 {
-    for (size_t i = 0; n > 0 && i < requests[0]->n_headers; i++) {
-        const char *value = requests[0]->headers[i]->value;
+    enum ls_err rc = agent_websocket_create(prepare->workload->websocket, prepare->target,
+                                            &build->websocket, diag);
 
-        if (strcasecmp(requests[0]->headers[i]->key, "host") == 0 && value != NULL)
-            return value;
-    }
-    return target->host;
+    if (rc == LS_OK)
+        agent_websocket_give(build->websocket, &build->workload);
+    return rc;
 }
 
-static enum ls_err add_tls(struct agent_build *build, Ls__Request *const *requests, size_t n,
+/* Of one request or handshake: its Host header, or the address. */
+static const char *host_of(const Ls__Prepare *prepare, const Ls__Request *request)
+{
+    if (request != NULL) {
+        for (size_t i = 0; i < request->n_headers; i++) {
+            if (strcasecmp(request->headers[i]->key, "host") == 0 &&
+                request->headers[i]->value != NULL)
+                return request->headers[i]->value;
+        }
+    } else if (!is_http(prepare)) {
+        const Ls__WebSocket *ws = prepare->workload->websocket;
+
+        for (size_t i = 0; i < ws->n_headers; i++) {
+            if (strcasecmp(ws->headers[i]->key, "host") == 0 && ws->headers[i]->value != NULL)
+                return ws->headers[i]->value;
+        }
+    }
+    return prepare->target->host;
+}
+
+/* request: whose Host header names the server; NULL: that of the handshake. */
+static enum ls_err add_tls(struct agent_build *build, const Ls__Request *request,
                            const Ls__Prepare *prepare, const struct agent_files *files,
                            struct ls_diag *diag)
 {
@@ -102,7 +131,7 @@ static enum ls_err add_tls(struct agent_build *build, Ls__Request *const *reques
 
     if (prepare->target->tls == NULL)
         return LS_OK;
-    rc = agent_build_tls(prepare, files, host_of(requests, n, prepare->target), &build->tls, diag);
+    rc = agent_build_tls(prepare, files, host_of(prepare, request), &build->tls, diag);
     if (rc == LS_OK)
         build->workload.tls = agent_build_tls_get(build->tls);
     return rc;
@@ -139,7 +168,10 @@ static enum ls_err begin(const Ls__Prepare *prepare, struct agent_build **out_bu
     enum ls_err rc;
 
     if (prepare->target == NULL || prepare->target->host == NULL || prepare->workload == NULL ||
-        prepare->workload->http == NULL || prepare->workload->timeout == NULL)
+        prepare->workload->timeout == NULL ||
+        (is_http(prepare) ? prepare->workload->http == NULL
+                          : prepare->workload->protocol_case != LS__WORKLOAD__PROTOCOL_WEBSOCKET ||
+                                prepare->workload->websocket == NULL))
         return ls_fail(diag, LS_EPROTO, "PREPARE came without a target or a workload");
     build = calloc(1, sizeof(*build));
     if (build == NULL)
@@ -170,12 +202,17 @@ enum ls_err agent_build_ready(const Ls__Prepare *prepare, const struct agent_fil
 
     if (rc != LS_OK)
         return rc;
-    if (prepare->target->ready == NULL || prepare->target->ready->request == NULL)
-        rc = ls_fail(diag, LS_EPROTO, "PREPARE came without a readiness request");
-    else
+    if (prepare->target->ready != NULL && prepare->target->ready->request != NULL) {
         rc = add_requests(build, &prepare->target->ready->request, 1, prepare, files, diag);
-    if (rc == LS_OK)
-        rc = add_tls(build, &prepare->target->ready->request, 1, prepare, files, diag);
+        if (rc == LS_OK)
+            rc = add_tls(build, prepare->target->ready->request, prepare, files, diag);
+    } else if (!is_http(prepare)) {
+        rc = add_websocket(build, prepare, diag);
+        if (rc == LS_OK)
+            rc = add_tls(build, NULL, prepare, files, diag);
+    } else {
+        rc = ls_fail(diag, LS_EPROTO, "PREPARE came without a readiness request");
+    }
     if (rc != LS_OK) {
         agent_build_destroy(build);
         return rc;
@@ -215,13 +252,27 @@ static enum ls_err set_load(struct agent_build *build, const Ls__Prepare *prepar
         prepare->worker_base > UINT32_MAX - prepare->workers ||
         prepare->workers_total < prepare->worker_base + prepare->workers)
         return ls_fail(diag, LS_EPROTO, "PREPARE came without this agent's share of the load");
-    w->pipeline = in->http->pipeline;
+    w->pipeline = is_http(prepare) ? in->http->pipeline : in->websocket->pipeline;
     w->connections = in->connections;
     w->seed = prepare->seed;
     w->worker_base = prepare->worker_base;
     w->workers = prepare->workers;
     w->workers_total = prepare->workers_total;
     return agent_build_law(in, w, &build->pieces, diag);
+}
+
+static enum ls_err add_work(struct agent_build *build, const Ls__Prepare *prepare,
+                            const struct agent_files *files, struct ls_diag *diag)
+{
+    const Ls__Http *http = is_http(prepare) ? prepare->workload->http : NULL;
+    enum ls_err rc =
+        http != NULL ? add_requests(build, http->requests, http->n_requests, prepare, files, diag)
+                     : add_websocket(build, prepare, diag);
+
+    if (rc == LS_OK)
+        rc = add_tls(build, http != NULL && http->n_requests > 0 ? http->requests[0] : NULL,
+                     prepare, files, diag);
+    return rc;
 }
 
 enum ls_err agent_build_workload(const Ls__Prepare *prepare, const struct agent_files *files,
@@ -232,11 +283,7 @@ enum ls_err agent_build_workload(const Ls__Prepare *prepare, const struct agent_
 
     if (rc != LS_OK)
         return rc;
-    rc = add_requests(build, prepare->workload->http->requests, prepare->workload->http->n_requests,
-                      prepare, files, diag);
-    if (rc == LS_OK)
-        rc = add_tls(build, prepare->workload->http->requests, prepare->workload->http->n_requests,
-                     prepare, files, diag);
+    rc = add_work(build, prepare, files, diag);
     if (rc == LS_OK)
         rc = set_load(build, prepare, diag);
     if (rc == LS_OK)

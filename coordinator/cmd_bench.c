@@ -45,6 +45,12 @@ struct arguments {
     const char *server_name;
     bool no_resume;
     bool gzip;
+    bool websocket;
+    const char *message;
+    uint64_t size;
+    bool binary;
+    bool deflate;
+    const char *subprotocol;
     const char *cpus;
     const char *io;
     const char *receive_stamps;
@@ -107,6 +113,18 @@ static const struct ls_option rows[] = {
       "https: a full handshake for each connection" },
     { "gzip", 0, LS_OPTION_FLAG, ROW(gzip), NULL, NULL, 1, 0,
       "ask for gzip, and compare what is in it" },
+    { "websocket", 0, LS_OPTION_FLAG, ROW(websocket), NULL, NULL, 1, 0,
+      "WebSocket: requests are messages, answered by an echo (a ws:// or wss:// URL says so, too)" },
+    { "size", 0, LS_OPTION_COUNT, ROW(size), "BYTES", NULL, 0, 16777216,
+      "WebSocket: of a message (64)" },
+    { "message", 0, LS_OPTION_TEXT, ROW(message), "TEXT", NULL, 1, 0,
+      "WebSocket: this message instead of one of --size" },
+    { "binary", 0, LS_OPTION_FLAG, ROW(binary), NULL, NULL, 1, 0,
+      "WebSocket: messages are binary, not text" },
+    { "deflate", 0, LS_OPTION_FLAG, ROW(deflate), NULL, NULL, 1, 0,
+      "WebSocket: offer compression (permessage-deflate)" },
+    { "subprotocol", 0, LS_OPTION_TEXT, ROW(subprotocol), "NAME", NULL, 1, 0,
+      "WebSocket: ask for it; the server has to agree" },
     { "cpus", 0, LS_OPTION_TEXT, ROW(cpus), "LIST", "auto", 1, 0, "CPUs of the workers: 2-3" },
     { "io", 0, LS_OPTION_TEXT, ROW(io), "HOW", "auto", 1, 0,
       "auto, libev or io_uring: how the workers wait for their sockets" },
@@ -122,6 +140,7 @@ static const struct ls_option rows[] = {
 struct draft {
     struct arguments args;
     struct coord_url url;
+    bool websocket;
     Ls__Io io;
     Ls__ReceiveStamps receive_stamps;
     char name[64];
@@ -212,8 +231,33 @@ static enum ls_err read_io(struct draft *d, struct ls_diag *diag)
     return rc;
 }
 
+/* Which options make no sense, as it is WebSocket or not. */
+static enum ls_err check_protocol(struct draft *d, struct ls_diag *diag)
+{
+    const struct arguments *args = &d->args;
+
+    d->websocket = args->websocket || d->url.websocket;
+    if (!d->websocket && (args->size > 0 || args->message != NULL || args->binary ||
+                          args->deflate || args->subprotocol != NULL))
+        return ls_fail(diag, LS_EINVAL,
+                       "--size, --message, --binary, --deflate and --subprotocol go with "
+                       "--websocket, or a ws:// URL");
+    if (d->websocket && (args->body != NULL || args->expect_body != NULL ||
+                         args->expect_status > 0 || args->gzip || strcmp(args->method, "GET") != 0))
+        return ls_fail(diag, LS_EINVAL,
+                       "-m, -b, --gzip, --expect-status and --expect-body are of HTTP: WebSocket "
+                       "has --message and --size");
+    if (args->message != NULL && args->size > 0)
+        return ls_fail(diag, LS_EINVAL, "--message and --size exclude each other");
+    return LS_OK;
+}
+
 static enum ls_err read_words(struct draft *d, struct ls_diag *diag)
 {
+    enum ls_err rc = check_protocol(d, diag);
+
+    if (rc != LS_OK)
+        return rc;
     if (d->args.requests > 0 && d->args.rate_per_s > 0)
         return ls_fail(diag, LS_EINVAL,
                        "-n and -R exclude each other: a count is closed loop, a rate lasts -d");
@@ -343,6 +387,50 @@ static void compose_load(const struct draft *d, struct load_parts *p, Ls__Worklo
                                                              : LS__PACING__PACING_PRECISE;
 }
 
+struct websocket_parts {
+    Ls__WebSocket websocket;
+    Ls__WebSocket__HeadersEntry entries[HEADERS_MAX + 1];
+    Ls__WebSocket__HeadersEntry *headers[HEADERS_MAX + 1];
+    Ls__Message message;
+    Ls__Size size;
+    Ls__Echo echo;
+    Ls__Deflate deflate;
+};
+
+/* request: path and headers, which are the handshake's. */
+static void compose_websocket(const struct draft *d, struct websocket_parts *p,
+                              const Ls__Request *request, Ls__Workload *workload)
+{
+    ls__web_socket__init(&p->websocket);
+    ls__message__init(&p->message);
+    ls__size__init(&p->size);
+    ls__echo__init(&p->echo);
+    ls__deflate__init(&p->deflate);
+    for (size_t i = 0; i < request->n_headers; i++) {
+        ls__web_socket__headers_entry__init(&p->entries[i]);
+        p->entries[i].key = request->headers[i]->key;
+        p->entries[i].value = request->headers[i]->value;
+        p->headers[i] = &p->entries[i];
+    }
+    p->message.text = ls_pb_text(d->args.message);
+    p->message.has_binary = true;
+    p->message.binary = d->args.binary;
+    p->size.bytes = d->args.size;
+    p->message.size = d->args.size > 0 ? &p->size : NULL;
+    p->websocket.path = request->path;
+    p->websocket.headers = p->headers;
+    p->websocket.n_headers = request->n_headers;
+    p->websocket.subprotocol = ls_pb_text(d->args.subprotocol);
+    p->websocket.message = &p->message;
+    p->websocket.has_pipeline = true;
+    p->websocket.pipeline = (uint32_t)d->args.pipeline;
+    p->websocket.deflate = d->args.deflate ? &p->deflate : NULL;
+    p->websocket.kind_case = LS__WEB_SOCKET__KIND_ECHO;
+    p->websocket.echo = &p->echo;
+    workload->protocol_case = LS__WORKLOAD__PROTOCOL_WEBSOCKET;
+    workload->websocket = &p->websocket;
+}
+
 /* The plan that says what the options say, as text: what runs can be read, kept and run again. */
 static enum ls_err compose(struct draft *d, char **out_text, struct ls_diag *diag)
 {
@@ -358,6 +446,7 @@ static enum ls_err compose(struct draft *d, char **out_text, struct ls_diag *dia
     Ls__Request__HeadersEntry *headers[HEADERS_MAX + 1];
     Ls__Expect expect = LS__EXPECT__INIT;
     struct load_parts load;
+    struct websocket_parts websocket;
     Ls__Duration warmup = LS__DURATION__INIT;
     Ls__Duration measure = LS__DURATION__INIT;
     Ls__Duration timeout = LS__DURATION__INIT;
@@ -394,6 +483,8 @@ static enum ls_err compose(struct draft *d, char **out_text, struct ls_diag *dia
     workload.name = ls_pb_text("bench");
     workload.protocol_case = LS__WORKLOAD__PROTOCOL_HTTP;
     workload.http = &http;
+    if (d->websocket)
+        compose_websocket(d, &websocket, &request, &workload);
     workload.has_connections = true;
     workload.connections = (uint32_t)d->args.connections;
     workload.warmup = &warmup;

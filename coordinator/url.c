@@ -6,8 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLAIN "http://"
-#define TLS   "https://"
+static const struct {
+    const char *scheme;
+    bool tls;
+    bool websocket;
+} schemes[] = {
+    { "http://", false, false },
+    { "https://", true, false },
+    { "ws://", false, true },
+    { "wss://", true, true },
+};
 
 static enum ls_err take_port(const char *text, size_t len, struct coord_url *url,
                              struct ls_diag *diag)
@@ -75,21 +83,35 @@ static enum ls_err resolve(struct coord_url *url, struct ls_diag *diag)
     return rc;
 }
 
+/* Without one it is http. Returns what follows. */
+static const char *take_scheme(const char *text, struct coord_url *url)
+{
+    for (size_t i = 0; i < LS_ARRAY_LEN(schemes); i++) {
+        size_t len = strlen(schemes[i].scheme);
+
+        if (strncmp(text, schemes[i].scheme, len) != 0)
+            continue;
+        url->tls = schemes[i].tls;
+        url->websocket = schemes[i].websocket;
+        return text + len;
+    }
+    return text;
+}
+
 enum ls_err coord_url_parse(const char *text, struct coord_url *out, struct ls_diag *diag)
 {
-    struct coord_url url = { .tls = strncmp(text, TLS, strlen(TLS)) == 0 };
+    struct coord_url url = { .tls = false };
     const char *rest;
     size_t len;
     size_t path_len;
     enum ls_err rc;
 
+    rest = take_scheme(text, &url);
     url.port = url.tls ? 443 : 80;
-    if (url.tls)
-        text += strlen(TLS);
-    else if (strncmp(text, PLAIN, strlen(PLAIN)) == 0)
-        text += strlen(PLAIN);
-    else if (strstr(text, "://") != NULL)
-        return ls_fail(diag, LS_EINVAL, "'%.60s' is not an http:// or https:// URL", text);
+    if (rest == text && strstr(text, "://") != NULL)
+        return ls_fail(diag, LS_EINVAL, "'%.60s' is not an http://, https://, ws:// or wss:// URL",
+                       text);
+    text = rest;
     len = strcspn(text, "/?#");
     rc = take_authority(text, len, &url, diag);
     if (rc != LS_OK)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/respond/heap.h"
+#include "agent/respond/ws.h"
 #include "common/clock.h"
 
 #define PARTS_MAX     32
@@ -45,6 +46,7 @@ void respond_conn_destroy(struct respond_loop *loop, struct respond_conn *conn)
         if (run_at(conn, i)->answer->part != RESPOND_EXTRA)
             respond_tally_add(&loop->tally.unanswered, run_at(conn, i)->count);
     }
+    respond_ws_end(loop, conn);
     respond_heap_remove(loop, conn);
     respond_parser_fini(&conn->parser);
     respond_tls_end(conn->tls);
@@ -115,8 +117,7 @@ static bool enqueue(struct respond_conn *conn, const struct respond_answer *answ
     return true;
 }
 
-/* The first rule that applies to the next request of the server; -1: none. */
-static int choose_rule(struct respond_loop *loop)
+int respond_choose_rule(struct respond_loop *loop)
 {
     const struct respond_settings *settings = loop->settings;
     uint64_t n;
@@ -137,8 +138,11 @@ static bool take_request(struct respond_loop *loop, struct respond_conn *conn,
                          const struct respond_request *request, int64_t now_ns)
 {
     const struct respond_answer *answer;
-    int rule = choose_rule(loop);
+    int rule;
 
+    if (request->upgrade && conn->runs_len == 0 && !conn->ending)
+        return respond_ws_begin(loop, conn);
+    rule = respond_choose_rule(loop);
     respond_tally_add(&loop->tally.requests, 1);
     if (conn->ending) {
         respond_tally_add(&loop->tally.unanswered, 1);
@@ -162,6 +166,8 @@ static bool take_bytes(struct respond_loop *loop, struct respond_conn *conn,
 
     respond_tally_add(&loop->tally.bytes_in, len);
     while (ok && len > 0 && !conn->lost) {
+        if (conn->ws != NULL)
+            return respond_ws_take(loop, conn, data, len);
         switch (respond_parser_next(&conn->parser, &loop->cache, &data, &len, &request)) {
         case RESPOND_MORE:
             return true;
@@ -198,6 +204,18 @@ static ssize_t transmit(struct respond_conn *conn, struct msghdr *message)
     if (conn->tls != NULL)
         return respond_tls_send(conn->tls, message->msg_iov, message->msg_iovlen);
     return sendmsg(conn->fd, message, MSG_NOSIGNAL);
+}
+
+ssize_t respond_conn_send(struct respond_conn *conn, const void *data, size_t len)
+{
+    union {
+        const void *in;
+        void *out;
+    } u = { .in = data };
+    struct iovec part = { u.out, len };
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+
+    return transmit(conn, &message);
 }
 
 /* Reads what is there. false: the connection is gone. */
@@ -359,7 +377,8 @@ static bool send_due(struct respond_loop *loop, struct respond_conn *conn, int64
 /* Asks epoll for what can be used now. */
 static bool watch(struct respond_loop *loop, struct respond_conn *conn)
 {
-    bool room = conn->waiting < RESPOND_QUEUE_MAX || conn->ending;
+    bool room = conn->ws != NULL ? respond_ws_has_room(conn)
+                                 : conn->waiting < RESPOND_QUEUE_MAX || conn->ending;
     struct epoll_event event = { .data.ptr = conn };
 
     event.events = (room && !conn->peer_done ? EPOLLIN : 0u) | (conn->blocked ? EPOLLOUT : 0u);
@@ -371,6 +390,8 @@ static bool watch(struct respond_loop *loop, struct respond_conn *conn)
 
 bool respond_conn_flush(struct respond_loop *loop, struct respond_conn *conn, int64_t now_ns)
 {
+    if (conn->ws != NULL)
+        return respond_ws_flush(conn) && watch(loop, conn);
     if (conn->lingering)
         return !conn->peer_done && now_ns < conn->timer_ns;
     if (!send_due(loop, conn, now_ns))

@@ -21,6 +21,26 @@
 #define RESPOND_NOT_QUEUED  UINT32_MAX
 
 struct respond_conn;
+struct respond_ws;
+
+/* Bytes that wait to be sent, or for their end. Zeroed at first. */
+struct respond_bytes {
+    unsigned char *data; /* owned */
+    size_t at;
+    size_t len; /* data[at..len) are in use */
+    size_t cap;
+};
+
+/* All members of one thread's room. Zeroed at first. */
+struct respond_room {
+    struct respond_conn *first;
+    uint32_t count;
+    uint32_t victim;             /* whom the next fault hits */
+    struct respond_bytes shared; /* what all get next, in order; owned */
+    uint64_t shared_messages;
+    bool faulty; /* somebody's next delivery is to overtake one */
+    bool dirty;  /* members have something to send */
+};
 
 /* Counters with one writer, read by others at any time. */
 struct respond_tally {
@@ -34,6 +54,10 @@ struct respond_tally {
     _Atomic uint64_t bytes_in;
     _Atomic uint64_t bytes_out;
     _Atomic uint64_t stalls;
+    _Atomic uint64_t upgrades;
+    _Atomic uint64_t deliveries;
+    _Atomic uint64_t pongs;
+    _Atomic uint64_t closes;
     _Atomic uint64_t actions[RESPOND_ACTION_COUNT];
 };
 
@@ -48,6 +72,7 @@ struct respond_loop {
     const struct respond_settings *settings;
     const struct respond_answers *answers;
     _Atomic uint64_t *sequence; /* numbers requests over all threads, for the rules */
+    _Atomic uint64_t *upgrades; /* the same of upgrades */
     int epoll_fd;
     struct respond_tally tally;
     struct respond_cache cache;
@@ -57,6 +82,7 @@ struct respond_loop {
     uint32_t heap_len;
     uint32_t heap_cap;
     unsigned char *read_buffer; /* RESPOND_READ_BYTES; owned by the server */
+    struct respond_room room;
 };
 
 /* One run of equal answers. */
@@ -70,6 +96,7 @@ struct respond_run {
 struct respond_conn {
     int fd;
     struct respond_tls_session *tls; /* owned; NULL: plain */
+    struct respond_ws *ws;           /* owned; NULL: HTTP */
     struct respond_parser parser;
     struct respond_run *runs; /* owned ring of runs_cap */
     uint32_t runs_cap;
@@ -93,6 +120,11 @@ struct respond_conn {
 struct respond_conn *respond_conn_create(int fd, struct respond_tls *tls);
 /* Counts what was never answered and closes. The caller has taken it off its list. */
 void respond_conn_destroy(struct respond_loop *loop, struct respond_conn *conn);
+
+/* The first rule that applies to the next request, or message, of the server; -1: none. */
+int respond_choose_rule(struct respond_loop *loop);
+/* As send(). */
+ssize_t respond_conn_send(struct respond_conn *conn, const void *data, size_t len);
 
 /* The socket is readable or writable, or a timer has come. false: the connection has ended, the
  * caller destroys it. */

@@ -23,6 +23,9 @@ enum state {
 
 /* What the header fields of one head add up to. */
 struct fields {
+    bool websocket; /* Upgrade says so ... */
+    bool upgrade;   /* ... and Connection that it means it */
+    bool version_13;
     unsigned hosts;
     bool length_given;
     bool chunked;
@@ -75,6 +78,32 @@ static bool lists(const unsigned char *value, size_t len, const char *word)
     return false;
 }
 
+static void copy_word(char out[RESPOND_WORD_MAX], const unsigned char *text, size_t len)
+{
+    if (len >= RESPOND_WORD_MAX)
+        len = RESPOND_WORD_MAX - 1;
+    (void)memcpy(out, text, len);
+    out[len] = '\0';
+}
+
+/* What a head says of WebSocket. */
+static void take_upgrade(struct respond_upgrade *upgrade, struct fields *fields,
+                         const unsigned char *name, size_t name_len, const unsigned char *value,
+                         size_t value_len)
+{
+    if (same(name, name_len, "upgrade")) {
+        fields->websocket = same(value, value_len, "websocket");
+    } else if (same(name, name_len, "sec-websocket-key")) {
+        copy_word(upgrade->key, value, value_len);
+    } else if (same(name, name_len, "sec-websocket-version")) {
+        fields->version_13 = same(value, value_len, "13");
+    } else if (same(name, name_len, "sec-websocket-protocol")) {
+        const unsigned char *comma = memchr(value, ',', value_len);
+
+        copy_word(upgrade->protocol, value, comma != NULL ? (size_t)(comma - value) : value_len);
+    }
+}
+
 static const char *take_length(struct fields *fields, const unsigned char *value, size_t len)
 {
     uint64_t length = 0;
@@ -93,7 +122,8 @@ static const char *take_length(struct fields *fields, const unsigned char *value
     return NULL;
 }
 
-static const char *take_field(struct fields *fields, const unsigned char *line, size_t len)
+static const char *take_field(struct fields *fields, struct respond_upgrade *upgrade,
+                              const unsigned char *line, size_t len)
 {
     const unsigned char *colon = memchr(line, ':', len);
     const unsigned char *value;
@@ -128,12 +158,30 @@ static const char *take_field(struct fields *fields, const unsigned char *line, 
     } else if (same(line, name_len, "connection")) {
         fields->close = fields->close || lists(value, value_len, "close");
         fields->keep_alive = fields->keep_alive || lists(value, value_len, "keep-alive");
+        fields->upgrade = fields->upgrade || lists(value, value_len, "upgrade");
     } else if (same(line, name_len, "expect")) {
         if (!same(value, value_len, "100-continue"))
             return "an Expect other than 100-continue";
         fields->expects = true;
+    } else {
+        take_upgrade(upgrade, fields, line, name_len, value, value_len);
     }
     return NULL;
+}
+
+/* "?name=..." of a request's target. */
+static void take_name(struct respond_upgrade *upgrade, const unsigned char *line, size_t len)
+{
+    const unsigned char *at = memmem(line, len, "name=", 5);
+    size_t n = 0;
+
+    (void)memcpy(upgrade->name, "anon", 5);
+    if (at == NULL || at == line || (at[-1] != '?' && at[-1] != '&'))
+        return;
+    at += 5;
+    while (at + n < line + len && at[n] != '&' && at[n] != ' ' && at[n] != '#')
+        n++;
+    copy_word(upgrade->name, at, n);
 }
 
 /* "GET /path HTTP/1.1" */
@@ -171,6 +219,7 @@ static enum respond_found take_head(struct respond_parser *parser, const unsigne
     unsigned minor = 1;
 
     parser->why = NULL;
+    parser->upgrade.key[0] = parser->upgrade.protocol[0] = '\0';
     while (line < end && parser->why == NULL) {
         const unsigned char *lf = memchr(line, '\n', (size_t)(end - line));
 
@@ -180,7 +229,7 @@ static enum respond_found take_head(struct respond_parser *parser, const unsigne
             parser->why =
                 take_request_line(line, (size_t)(lf - 1 - line), &parser->request.head, &minor);
         else
-            parser->why = take_field(&fields, line, (size_t)(lf - 1 - line));
+            parser->why = take_field(&fields, &parser->upgrade, line, (size_t)(lf - 1 - line));
         line = lf != NULL ? lf + 1 : end;
     }
     if (parser->why == NULL && minor == 1 && fields.hosts != 1)
@@ -191,6 +240,11 @@ static enum respond_found take_head(struct respond_parser *parser, const unsigne
         parser->why = "Transfer-Encoding in HTTP/1.0";
     if (parser->why != NULL)
         return RESPOND_BAD;
+    parser->request.upgrade = fields.websocket && fields.upgrade && fields.version_13 &&
+                              parser->upgrade.key[0] != '\0' && minor == 1;
+    if (parser->request.upgrade)
+        take_name(&parser->upgrade, head,
+                  (size_t)((const unsigned char *)memchr(head, '\n', len) - head));
     parser->request.last = fields.close || (minor == 0 && !fields.keep_alive);
     parser->body_left = fields.length;
     parser->line_len = 0;
@@ -233,8 +287,8 @@ static bool keep(struct respond_parser *parser, const unsigned char *data, size_
 static void remember(struct respond_cache *cache, const struct respond_parser *parser,
                      const unsigned char *head, size_t len)
 {
-    if (len > sizeof(cache->bytes))
-        return;
+    if (len > sizeof(cache->bytes) || parser->request.upgrade)
+        return; /* no two upgrades are alike */
     (void)memcpy(cache->bytes, head, len);
     cache->len = len;
     cache->request = parser->request;

@@ -11,6 +11,7 @@
 
 #define RESPOND_HEAD_MAX  65536
 #define RESPOND_CACHE_MAX 1024
+#define RESPOND_WORD_MAX  64 /* of the texts of an upgrade, with the NUL */
 
 enum respond_found {
     RESPOND_MORE,    /* all bytes are taken, no request has ended */
@@ -21,8 +22,16 @@ enum respond_found {
 };
 
 struct respond_request {
-    bool head; /* HEAD: the answer has no body */
-    bool last; /* the sender wants the connection to end */
+    bool head;    /* HEAD: the answer has no body */
+    bool last;    /* the sender wants the connection to end */
+    bool upgrade; /* it wants WebSocket: parser.upgrade says how */
+};
+
+/* Texts that are longer than fits are cut. */
+struct respond_upgrade {
+    char key[RESPOND_WORD_MAX];      /* Sec-WebSocket-Key */
+    char protocol[RESPOND_WORD_MAX]; /* the first of Sec-WebSocket-Protocol; "": none */
+    char name[RESPOND_WORD_MAX];     /* of the query's ?name=; "anon" */
 };
 
 /* The head of a frequent request without a body, shared by the connections of one thread: the same
@@ -42,7 +51,8 @@ struct respond_parser {
     int state;
     uint32_t line_len; /* of a chunk size or trailer line */
     struct respond_request request;
-    const char *why; /* static text */
+    struct respond_upgrade upgrade; /* of the last head */
+    const char *why;                /* static text */
 };
 
 /* Takes bytes from *data, *len, both of which move on, until it has found something. */

@@ -30,11 +30,13 @@ static void add_counts(struct ls_buf *out, struct respond_server *server)
                 "{\"listen\":\"%s\",\"connections\":%" PRIu64 ",\"open\":%" PRIu64
                 ",\"accept_failures\":%" PRIu64 ",\"requests\":%" PRIu64 ",\"responses\":%" PRIu64
                 ",\"unanswered\":%" PRIu64 ",\"bad_requests\":%" PRIu64 ",\"bytes_in\":%" PRIu64
-                ",\"bytes_out\":%" PRIu64 ",\"stalls\":%" PRIu64 ",\"actions\":{",
+                ",\"bytes_out\":%" PRIu64 ",\"stalls\":%" PRIu64 ",\"upgrades\":%" PRIu64
+                ",\"deliveries\":%" PRIu64 ",\"pongs\":%" PRIu64 ",\"closes\":%" PRIu64
+                ",\"actions\":{",
                 respond_format_address(&address, text, sizeof(text)), counts.connections,
                 counts.open, counts.accept_failures, counts.requests, counts.responses,
                 counts.unanswered, counts.bad_requests, counts.bytes_in, counts.bytes_out,
-                counts.stalls);
+                counts.stalls, counts.upgrades, counts.deliveries, counts.pongs, counts.closes);
     for (int i = RESPOND_NORMAL + 1; i < RESPOND_ACTION_COUNT; i++) {
         if (counts.actions[i] > 0) {
             ls_buf_addf(out, "%s\"%s\":%" PRIu64, comma,

@@ -15,6 +15,7 @@
 
 #include "agent/respond/conn.h"
 #include "agent/respond/heap.h"
+#include "agent/respond/ws.h"
 #include "common/clock.h"
 
 #define EVENTS_MAX      256
@@ -42,6 +43,7 @@ struct respond_server {
     int stop_fd; /* eventfd, readable for ever once the server is to end */
     int64_t start_ns;
     _Atomic uint64_t sequence;
+    _Atomic uint64_t upgrades;
     struct respond_thread *threads;
     uint32_t thread_count;
 };
@@ -197,6 +199,23 @@ static void handle(struct respond_thread *thread, const struct epoll_event *even
         drop(thread, conn);
 }
 
+/* What the events of a turn had to say to the room. */
+static void share(struct respond_thread *thread, int64_t now_ns)
+{
+    struct respond_loop *loop = &thread->loop;
+    struct respond_conn *next;
+
+    respond_room_share(loop);
+    if (!loop->room.dirty)
+        return;
+    loop->room.dirty = false;
+    for (struct respond_conn *conn = loop->room.first; conn != NULL; conn = next) {
+        next = conn->ws->next;
+        if (!respond_conn_flush(loop, conn, now_ns))
+            drop(thread, conn);
+    }
+}
+
 static void *run_thread(void *arg)
 {
     struct respond_thread *thread = arg;
@@ -237,6 +256,7 @@ static void *run_thread(void *arg)
             else
                 handle(thread, &events[i], now_ns);
         }
+        share(thread, now_ns);
     }
 }
 
@@ -280,6 +300,7 @@ static enum ls_err prepare_thread(struct respond_server *server, uint32_t index)
     loop->settings = server->settings;
     loop->answers = server->answers;
     loop->sequence = &server->sequence;
+    loop->upgrades = &server->upgrades;
     ls_rng_init(&loop->rng, server->settings->seed, index);
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (loop->epoll_fd < 0)
@@ -390,6 +411,10 @@ void respond_server_counts(struct respond_server *server, struct respond_counts 
         sum.bytes_in += read_counter(&tally->bytes_in);
         sum.bytes_out += read_counter(&tally->bytes_out);
         sum.stalls += read_counter(&tally->stalls);
+        sum.upgrades += read_counter(&tally->upgrades);
+        sum.deliveries += read_counter(&tally->deliveries);
+        sum.pongs += read_counter(&tally->pongs);
+        sum.closes += read_counter(&tally->closes);
         for (size_t a = 0; a < RESPOND_ACTION_COUNT; a++)
             sum.actions[a] += read_counter(&tally->actions[a]);
     }
@@ -445,6 +470,7 @@ void respond_server_destroy(struct respond_server *server)
         ls_hist_destroy(loop->lateness);
         free(loop->read_buffer);
         free(loop->heap);
+        respond_bytes_fini(&loop->room.shared);
         (void)pthread_mutex_destroy(&server->threads[i].lock);
     }
     free(server->threads);

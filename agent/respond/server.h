@@ -23,6 +23,10 @@ struct respond_counts {
     uint64_t bytes_in;
     uint64_t bytes_out;
     uint64_t stalls;
+    uint64_t upgrades;   /* connections that became WebSocket; their requests are messages */
+    uint64_t deliveries; /* room: messages to members */
+    uint64_t pongs;
+    uint64_t closes;                        /* close frames from clients */
     uint64_t actions[RESPOND_ACTION_COUNT]; /* how often each was chosen */
 };
 

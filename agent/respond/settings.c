@@ -12,19 +12,22 @@
 #define BODY_MAX     (16u << 20)
 #define DURATION_MAX (INT64_C(3600) * 1000000000)
 
-enum argument { ARG_NONE, ARG_DURATION, ARG_STATUS };
+enum argument { ARG_NONE, ARG_DURATION, ARG_STATUS, ARG_CODE };
 
 static const struct {
     const char *name;
     enum argument argument;
 } actions[] = {
-    { "normal", ARG_NONE },     { "close", ARG_NONE },        { "reset", ARG_NONE },
-    { "no-answer", ARG_NONE },  { "slow", ARG_DURATION },     { "drip", ARG_DURATION },
-    { "status", ARG_STATUS },   { "wrong-body", ARG_NONE },   { "short", ARG_NONE },
-    { "long", ARG_NONE },       { "garbage", ARG_NONE },      { "half", ARG_NONE },
-    { "cut-head", ARG_NONE },   { "twice", ARG_NONE },        { "both-framings", ARG_NONE },
-    { "bad-length", ARG_NONE }, { "endless-head", ARG_NONE }, { "interim-flood", ARG_NONE },
-    { "bye", ARG_NONE },        { "unasked-408", ARG_NONE },
+    { "normal", ARG_NONE },     { "close", ARG_NONE },         { "reset", ARG_NONE },
+    { "no-answer", ARG_NONE },  { "slow", ARG_DURATION },      { "drip", ARG_DURATION },
+    { "status", ARG_STATUS },   { "wrong-body", ARG_NONE },    { "short", ARG_NONE },
+    { "long", ARG_NONE },       { "garbage", ARG_NONE },       { "half", ARG_NONE },
+    { "cut-head", ARG_NONE },   { "twice", ARG_NONE },         { "both-framings", ARG_NONE },
+    { "bad-length", ARG_NONE }, { "endless-head", ARG_NONE },  { "interim-flood", ARG_NONE },
+    { "bye", ARG_NONE },        { "unasked-408", ARG_NONE },   { "bad-accept", ARG_NONE },
+    { "masked", ARG_NONE },     { "reserved-bits", ARG_NONE }, { "bad-utf8", ARG_NONE },
+    { "giant", ARG_NONE },      { "fragments", ARG_NONE },     { "ping", ARG_NONE },
+    { "close-code", ARG_CODE }, { "swap", ARG_NONE },
 };
 static_assert(LS_ARRAY_LEN(actions) == RESPOND_ACTION_COUNT, "a name for each action");
 
@@ -50,6 +53,10 @@ struct raw {
     bool tls_self_signed;
     const char *count_file;
     bool die_with_parent;
+    bool room;
+    bool plain;
+    uint64_t clients;
+    const char *ready;
 };
 
 #define AT(field) offsetof(struct raw, field)
@@ -87,6 +94,13 @@ static const struct ls_option options[] = {
       "write the counters there too" },
     { "die-with-parent", 0, LS_OPTION_FLAG, AT(die_with_parent), NULL, NULL, 1, 0,
       "end when the process that started it has ended" },
+    { "websocket-room", 0, LS_OPTION_FLAG, AT(room), NULL, NULL, 1, 0,
+      "a WebSocket message goes to all connections as 'name: text' (?name= of the URL), instead "
+      "of back; one thread" },
+    { "clients", 0, LS_OPTION_COUNT, AT(clients), "N", "0", 0, 1e6,
+      "of the room: when so many are in, all get the ready text (0: never)" },
+    { "ready", 0, LS_OPTION_TEXT, AT(ready), "TEXT", "ready", 1, 0, "that text" },
+    { "plain", 0, LS_OPTION_FLAG, AT(plain), NULL, NULL, 1, 0, "of the room: the text alone" },
     { "help", 'h', LS_OPTION_FLAG, AT(help), NULL, NULL, 1, 0, "this text" },
 };
 
@@ -106,7 +120,7 @@ void respond_settings_help(FILE *file)
     ls_options_help(options, LS_ARRAY_LEN(options), file);
     (void)fputs("\nactions: ", file);
     for (size_t i = RESPOND_NORMAL + 1; i < LS_ARRAY_LEN(actions); i++) {
-        static const char *const argument[] = { "", ":TIME", ":CODE" };
+        static const char *const argument[] = { "", ":TIME", ":CODE", ":CODE" };
 
         (void)fprintf(file, "%s%s%s", i > 1 ? " " : "", actions[i].name,
                       argument[actions[i].argument]);
@@ -246,6 +260,12 @@ static enum ls_err parse_argument(const char *text, const char *argument, struct
             return ls_fail(diag, LS_EINVAL, "%s: a status from 200 to 599 is missing", text);
         rule->status = (uint16_t)status;
         return LS_OK;
+    case ARG_CODE:
+        if (argument == NULL || ls_parse_count(argument, &status, NULL) != LS_OK || status < 1000 ||
+            status > 4999)
+            return ls_fail(diag, LS_EINVAL, "%s: a code from 1000 to 4999 is missing", text);
+        rule->status = (uint16_t)status;
+        return LS_OK;
     default:
         if (argument != NULL)
             return ls_fail(diag, LS_EINVAL, "%s: %s takes no value", text,
@@ -329,6 +349,14 @@ static enum ls_err from_raw(const struct raw *raw, struct respond_settings *out,
     out->close = raw->close;
     out->die_with_parent = raw->die_with_parent;
     out->count_file = raw->count_file;
+    out->room = raw->room;
+    out->plain = raw->plain;
+    out->room_clients = (uint32_t)raw->clients;
+    out->ready = raw->ready;
+    if (rc == LS_OK && raw->room && raw->threads > 1)
+        rc = ls_fail(diag, LS_EINVAL, "--websocket-room has one thread: leave --threads away");
+    if (rc == LS_OK && !raw->room && (raw->clients > 0 || raw->plain))
+        rc = ls_fail(diag, LS_EINVAL, "--clients and --plain go with --websocket-room");
     if (rc == LS_OK && raw->cpus != NULL) {
         rc = ls_cpuset_parse(raw->cpus, &out->cpus, diag);
         if (rc != LS_OK)

@@ -32,6 +32,16 @@ enum respond_action {
     RESPOND_INTERIM_FLOOD, /* ten thousand 102 responses before the answer */
     RESPOND_BYE,           /* the answer says "Connection: close", then the connection ends */
     RESPOND_UNASKED_408,   /* after the answer a 408 that nobody asked for, then the end */
+    /* Of WebSocket. */
+    RESPOND_BAD_ACCEPT,    /* an upgrade is answered with another key's accept */
+    RESPOND_MASKED,        /* the answer is masked */
+    RESPOND_RESERVED_BITS, /* ... has reserved bits set */
+    RESPOND_BAD_UTF8,      /* ... is a text that is none */
+    RESPOND_GIANT,         /* ... announces 2^62 bytes */
+    RESPOND_FRAGMENTS,     /* ... comes in fragments, with a ping between them */
+    RESPOND_PING,          /* a ping comes before the answer */
+    RESPOND_CLOSE_CODE,    /* a close frame with that code comes instead of the answer */
+    RESPOND_SWAP,          /* room: one member gets the message after the next one */
     RESPOND_ACTION_COUNT
 };
 
@@ -43,7 +53,7 @@ struct respond_rule {
     uint64_t n;
     enum respond_action action;
     int64_t duration_ns; /* SLOW, DRIP */
-    uint16_t status;     /* STATUS */
+    uint16_t status;     /* STATUS, CLOSE_CODE */
 };
 
 enum respond_latency { RESPOND_AT_ONCE, RESPOND_CONSTANT, RESPOND_UNIFORM, RESPOND_EXPONENTIAL };
@@ -66,6 +76,10 @@ struct respond_settings {
     bool interim;
     bool close;
     bool die_with_parent;
+    bool room;             /* WebSocket: what one says goes to all, instead of back */
+    bool plain;            /* ... as it came, without "name: " */
+    uint32_t room_clients; /* when so many are in ... */
+    const char *ready;     /* ... all are told this, borrowed from argv */
     bool tls_self_signed;
     const char *tls_certificate; /* PEM file, borrowed from argv; NULL: no TLS, or self-signed */
     const char *tls_key;

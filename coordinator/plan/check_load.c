@@ -174,6 +174,12 @@ static void check_trace(struct coord_plan_checker *c, const Ls__Workload *w, con
     check_queue(c, &trace->base, trace->queue);
 }
 
+/* Where a workload has its pipeline. */
+static const ProtobufCMessage *protocol_of(const Ls__Workload *w)
+{
+    return w->protocol_case == LS__WORKLOAD__PROTOCOL_HTTP ? &w->http->base : &w->websocket->base;
+}
+
 static void check_waves(struct coord_plan_checker *c, const Ls__Workload *w, const Ls__Waves *waves)
 {
     if (!waves->has_size)
@@ -191,8 +197,8 @@ static void check_waves(struct coord_plan_checker *c, const Ls__Workload *w, con
                              "waves have a connection for each request, %" PRIu32
                              " of them: leave it out",
                              waves->size);
-    if (w->protocol_case == LS__WORKLOAD__PROTOCOL_HTTP && w->http->pipeline > 1)
-        coord_plan_check_say(c, &w->http->base, "pipeline", -1,
+    if (coord_load_pipeline(w) > 1)
+        coord_plan_check_say(c, protocol_of(w), "pipeline", -1,
                              "does not go with waves: they have one request on a connection");
     check_requests(c, &waves->base, waves->requests);
 }
@@ -259,7 +265,7 @@ static void check_think(struct coord_plan_checker *c, const Ls__Workload *w)
         coord_plan_check_say(c, &w->base, "think", -1,
                              "goes with a closed load only: other laws say themselves when "
                              "requests are due");
-    else if (w->protocol_case == LS__WORKLOAD__PROTOCOL_HTTP && w->http->pipeline > 1)
+    else if (coord_load_pipeline(w) > 1)
         coord_plan_check_say(c, &w->base, "think", -1,
                              "does not go with a pipeline: a connection waits for its answer, then "
                              "thinks");

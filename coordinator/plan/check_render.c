@@ -33,8 +33,8 @@ static const char *load_text(const Ls__Workload *w, char *out, size_t out_bytes)
     (void)coord_load_describe(w, law);
     (void)coord_load_think(w, think);
     (void)coord_load_lifetime(w, lifetime);
-    if (w->http->pipeline > 1)
-        (void)snprintf(pipeline, sizeof(pipeline), " x %" PRIu32, w->http->pipeline);
+    if (coord_load_pipeline(w) > 1)
+        (void)snprintf(pipeline, sizeof(pipeline), " x %" PRIu32, coord_load_pipeline(w));
     (void)snprintf(out, out_bytes, "%s, %" PRIu32 " connection%s%s%s%s%s%s%s", law, w->connections,
                    w->connections == 1 ? "" : "s", pipeline, think[0] != '\0' ? ", think " : "",
                    think, lifetime[0] != '\0' ? ", for " : "", lifetime,

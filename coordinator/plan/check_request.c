@@ -52,6 +52,11 @@ static void check_method(struct coord_plan_checker *c, const Ls__Request *reques
     }
 }
 
+bool coord_plan_is_token(const char *text)
+{
+    return is_token(text);
+}
+
 /* ---- texts with placeholders ------------------------------------------------------------------
  */
 
@@ -106,6 +111,20 @@ static const char *bad_header_byte(struct ls_bytes text, unsigned char *out_byte
             return "control character";
     }
     return NULL;
+}
+
+const char *coord_plan_bad_header(const char *value)
+{
+    unsigned char byte;
+
+    return bad_header_byte((struct ls_bytes){ (const unsigned char *)value, strlen(value) }, &byte);
+}
+
+const char *coord_plan_bad_path(const char *path)
+{
+    unsigned char byte;
+
+    return bad_path_byte((struct ls_bytes){ (const unsigned char *)path, strlen(path) }, &byte);
 }
 
 typedef const char *(*bad_byte_fn)(struct ls_bytes text, unsigned char *out_byte);

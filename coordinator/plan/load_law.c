@@ -32,6 +32,18 @@ bool coord_load_has_gaps(const Ls__Workload *w)
     return w->load->law_case == LS__LOAD__LAW_WAVES || w->think != NULL || w->lifetime != NULL;
 }
 
+uint32_t coord_load_pipeline(const Ls__Workload *w)
+{
+    switch (w->protocol_case) {
+    case LS__WORKLOAD__PROTOCOL_HTTP:
+        return w->http->pipeline;
+    case LS__WORKLOAD__PROTOCOL_WEBSOCKET:
+        return w->websocket->pipeline;
+    default:
+        return 1;
+    }
+}
+
 uint32_t coord_load_queue(const Ls__Workload *w)
 {
     switch (w->load->law_case) {

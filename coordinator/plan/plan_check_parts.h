@@ -46,6 +46,12 @@ void coord_plan_check_workload(struct coord_plan_checker *c, const Ls__Workload 
 /* Arrival law, think time and lifetime. */
 void coord_plan_check_load(struct coord_plan_checker *c, const Ls__Workload *workload);
 void coord_plan_check_http(struct coord_plan_checker *c, const Ls__Http *http);
+void coord_plan_check_websocket(struct coord_plan_checker *c, const Ls__WebSocket *ws);
+/* An HTTP header's name, and what is wrong with a value (NULL: nothing). */
+bool coord_plan_is_token(const char *text);
+const char *coord_plan_bad_header(const char *value);
+/* What is wrong with a path: "space" (NULL: nothing). */
+const char *coord_plan_bad_path(const char *path);
 /* One that stands alone: no table belongs to it. */
 void coord_plan_check_request(struct coord_plan_checker *c, const Ls__Request *request);
 
@@ -69,6 +75,7 @@ enum ls_err coord_plan_first_values(Ls__Request *request, const Ls__Data *data,
 #define COORD_DEFAULT_INTERVAL_NS      INT64_C(1000000000) /* or all of measure, if that is less */
 #define COORD_DEFAULT_READY_TIMEOUT_NS INT64_C(10000000000)
 #define COORD_DEFAULT_STOP_GRACE_NS    INT64_C(6000000000)
+#define COORD_DEFAULT_MESSAGE_BYTES    64u
 #define COORD_DEFAULT_START_SKEW_NS    INT64_C(5000000)
 
 #endif

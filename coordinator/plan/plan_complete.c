@@ -48,6 +48,50 @@ static bool complete_request(Ls__Request *request)
            fill_text(&request->path, ls__request__path__default_value);
 }
 
+static bool complete_http(Ls__Http *http)
+{
+    http->has_pipeline = 1;
+    if (http->data != NULL)
+        http->data->has_order = 1;
+    for (size_t i = 0; i < http->n_requests; i++) {
+        if (!complete_request(http->requests[i]))
+            return false;
+        http->requests[i]->has_weight = 1;
+    }
+    return true;
+}
+
+static bool complete_message(Ls__Message *message)
+{
+    message->has_binary = 1;
+    if (message->text != NULL || message->size != NULL)
+        return true;
+    message->size = or_new(NULL, &ls__size__descriptor);
+    if (message->size == NULL)
+        return false;
+    message->size->bytes = COORD_DEFAULT_MESSAGE_BYTES;
+    return true;
+}
+
+static bool complete_websocket(Ls__WebSocket *ws)
+{
+    ws->has_pipeline = 1;
+    ws->message = or_new(ws->message, &ls__message__descriptor);
+    if (ws->message == NULL || !complete_message(ws->message))
+        return false;
+    if (ws->deflate != NULL)
+        ws->deflate->has_server_takeover = 1;
+    if (ws->kind_case == LS__WEB_SOCKET__KIND__NOT_SET) {
+        Ls__Echo *echo = or_new(NULL, &ls__echo__descriptor);
+
+        if (echo == NULL)
+            return false;
+        ws->echo = echo;
+        ws->kind_case = LS__WEB_SOCKET__KIND_ECHO;
+    }
+    return fill_text(&ws->path, ls__web_socket__path__default_value);
+}
+
 static bool complete_load(Ls__Workload *w)
 {
     w->load = or_new(w->load, &ls__load__descriptor);
@@ -102,15 +146,8 @@ static bool complete_workload(Ls__Workload *w)
     w->has_pacing = w->has_io = w->has_receive_stamps = 1;
     if (w->think != NULL)
         w->think->has_distribution = 1;
-    w->http->has_pipeline = 1;
-    if (w->http->data != NULL)
-        w->http->data->has_order = 1;
-    for (size_t i = 0; i < w->http->n_requests; i++) {
-        if (!complete_request(w->http->requests[i]))
-            return false;
-        w->http->requests[i]->has_weight = 1;
-    }
-    return true;
+    return w->protocol_case == LS__WORKLOAD__PROTOCOL_HTTP ? complete_http(w->http)
+                                                           : complete_websocket(w->websocket);
 }
 
 static Ls__Request *copy_request(const Ls__Request *request)
@@ -139,6 +176,8 @@ static enum ls_err fill_ready_request(const Ls__Plan *plan, const char *base_dir
 
         if (!coord_workload_has_target(w, target->name))
             continue;
+        if (w->protocol_case == LS__WORKLOAD__PROTOCOL_WEBSOCKET)
+            return LS_OK; /* ready is whoever agrees to WebSocket */
         target->ready->request = copy_request(w->http->requests[0]);
         if (target->ready->request == NULL)
             return LS_ENOMEM;

@@ -213,7 +213,7 @@ static void add_trial(const Ls__Plan *plan, const struct coord_trial *trial,
     at_least_32(&budget->connections_per_source, per_source(w, trial->target));
     at_least(&budget->memory_per_client,
              per_client * (trial->target->tls != NULL ? BYTES_OF_TLS : BYTES_OF_CONNECTION));
-    at_least(&budget->in_flight, (uint64_t)w->connections * w->http->pipeline);
+    at_least(&budget->in_flight, (uint64_t)w->connections * coord_load_pipeline(w));
     at_least(&budget->queued, coord_load_queue(w));
 }
 

@@ -186,8 +186,7 @@ Ls__Trial *coord_fill_trial(const struct coord_trial *trial, int64_t started_wal
     ls_clock_format_wall(started_wall_ns, when, sizeof(when));
     message->index = trial->index;
     message->repetition = trial->repetition;
-    if (trial->workload->protocol_case == LS__WORKLOAD__PROTOCOL_HTTP)
-        message->pipeline = trial->workload->http->pipeline;
+    message->pipeline = coord_load_pipeline(trial->workload);
     if (coord_fill_text(&message->target, trial->target->name) == LS_OK &&
         coord_fill_text(&message->workload, trial->workload->name) == LS_OK &&
         coord_fill_text(&message->load, coord_load_describe(w, load)) == LS_OK &&

@@ -144,8 +144,10 @@ static enum ls_err load_named_files(struct coord_ship *ship, const char *base_di
         if (rc == LS_OK && ready != NULL && ready->request != NULL)
             rc = load_request(ship, base_dir, ready->request, diag);
     }
-    for (size_t i = 0; i < plan->n_workloads && rc == LS_OK; i++)
-        rc = load_http(ship, base_dir, plan->workloads[i]->http, diag);
+    for (size_t i = 0; i < plan->n_workloads && rc == LS_OK; i++) {
+        if (plan->workloads[i]->protocol_case == LS__WORKLOAD__PROTOCOL_HTTP)
+            rc = load_http(ship, base_dir, plan->workloads[i]->http, diag);
+    }
     return rc;
 }
 
@@ -156,8 +158,10 @@ static size_t count_files(const Ls__Plan *plan)
 
     for (size_t i = 0; i < plan->n_targets; i++)
         total += plan->targets[i]->n_files + 2 + (plan->targets[i]->tls != NULL ? 3 : 0);
-    for (size_t i = 0; i < plan->n_workloads; i++)
-        total += plan->workloads[i]->http->n_requests * 2 + 1;
+    for (size_t i = 0; i < plan->n_workloads; i++) {
+        if (plan->workloads[i]->protocol_case == LS__WORKLOAD__PROTOCOL_HTTP)
+            total += plan->workloads[i]->http->n_requests * 2 + 1;
+    }
     return total;
 }
 

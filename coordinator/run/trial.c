@@ -358,10 +358,11 @@ static bool may_vary(const Ls__Request *request)
 /* Every request, and every value of it that is tried, may take its whole timeout. */
 static int64_t preflight_limit_ns(const Ls__Workload *w)
 {
-    int64_t exchanges = 0;
+    const Ls__Http *http = w->protocol_case == LS__WORKLOAD__PROTOCOL_HTTP ? w->http : NULL;
+    int64_t exchanges = http == NULL;
 
-    for (size_t i = 0; i < w->http->n_requests; i++)
-        exchanges += may_vary(w->http->requests[i]) ? LS_PATTERN_TRIED_MAX : 1;
+    for (size_t i = 0; http != NULL && i < http->n_requests; i++)
+        exchanges += may_vary(http->requests[i]) ? LS_PATTERN_TRIED_MAX : 1;
     return w->timeout->ns > PREFLIGHT_MAX_NS / (exchanges + 1) ? PREFLIGHT_MAX_NS
                                                                : exchanges * w->timeout->ns;
 }
