@@ -151,6 +151,29 @@ static Ls__Requests requests_of(const struct load_counts *counts)
     return r;
 }
 
+static Ls__Messages messages_of(const struct load_messages *in, uint64_t in_window)
+{
+    Ls__Messages m = LS__MESSAGES__INIT;
+
+    m.sent = in->sent;
+    m.expected = in->expected;
+    m.received = in->received;
+    m.lost = in->lost;
+    m.duplicated = in->duplicated;
+    m.out_of_order = in->out_of_order;
+    m.corrupted = in->corrupted;
+    m.received_in_window = in_window;
+    m.pings = in->pings;
+    m.closes = in->closes;
+    m.close_code = in->close_code;
+    return m;
+}
+
+static bool has_messages(const struct client *c)
+{
+    return agent_build_get(c->build)->websocket != NULL;
+}
+
 struct health_list {
     Ls__WorkerHealth *items;
     Ls__WorkerHealth **pointers;
@@ -227,6 +250,7 @@ static enum ls_err report_interval(struct client *c, const struct load_interval 
     Ls__IntervalReport report = LS__INTERVAL_REPORT__INIT;
     Ls__Requests warmup = requests_of(&in->warmup);
     Ls__Requests measure = requests_of(&in->measure);
+    Ls__Messages messages = messages_of(&in->messages, in->received_in_window);
     struct health_list health = { NULL, NULL };
     struct series_list series;
     enum ls_err rc = health_of(in->workers, in->worker_count, &health);
@@ -244,6 +268,7 @@ static enum ls_err report_interval(struct client *c, const struct load_interval 
     report.bytes_in = in->bytes_in;
     report.bytes_out = in->bytes_out;
     report.in_flight_ns = in->in_flight_ns;
+    report.messages = has_messages(c) ? &messages : NULL;
     report.workers = health.pointers;
     report.n_workers = in->worker_count;
     rc = series_of(in->series, &series);
@@ -283,6 +308,7 @@ static enum ls_err report_totals(struct client *c, const struct load_totals *in)
     Ls__Requests preflight = requests_of(&in->preflight);
     Ls__Requests warmup = requests_of(&in->warmup);
     Ls__Requests measure = requests_of(&in->measure);
+    Ls__Messages messages = messages_of(&in->messages, in->received_in_window);
     Ls__Connections connections = LS__CONNECTIONS__INIT;
     Ls__ErrnoCount failure_items[LOAD_ERRNO_MAX];
     Ls__ErrnoCount *failures[LOAD_ERRNO_MAX];
@@ -314,6 +340,7 @@ static enum ls_err report_totals(struct client *c, const struct load_totals *in)
     report.ended_ns = in->ended_ns;
     report.intervals = in->intervals;
     report.in_flight_ns = in->in_flight_ns;
+    report.messages = has_messages(c) ? &messages : NULL;
     report.bytes_in = in->bytes_in;
     report.bytes_out = in->bytes_out;
     report.workers = health.pointers;

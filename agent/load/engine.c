@@ -276,12 +276,11 @@ enum ls_err agent_engine_create(const struct agent_engine_setup *setup,
     e->set = *setup;
     ls_rng_init(&e->rng, workload->seed, worker);
     e->recorder = setup->recorder;
-    e->driver_env =
-        (struct agent_driver_env){ .workload = workload,
-                                   .done = engine_on_done,
-                                   .ctx = e,
-                                   .rng = &e->rng,
-                                   .messages = &e->recorder->current->messages[AGENT_WARMUP] };
+    e->driver_env = (struct agent_driver_env){ .workload = workload,
+                                               .done = engine_on_done,
+                                               .ctx = e,
+                                               .rng = &e->rng,
+                                               .messages = &e->early_messages };
     e->waves = workload->law == LOAD_LAW_WAVES;
     e->open_loop = e->waves || load_law_is_open(workload->law);
     e->measure_ns = window->start_ns + window->warmup_ns;

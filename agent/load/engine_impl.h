@@ -108,6 +108,7 @@ struct agent_engine {
     struct agent_engine_setup set;
     struct agent_driver_env driver_env;
     struct ls_rng rng;
+    struct load_messages early_messages; /* before the start: of no interest */
     struct agent_recorder *recorder;
     struct tally tallies[LS_SERIES_COUNT]; /* not yet in the recorder's histograms */
     int64_t now_ns;                        /* of the event being worked on */

@@ -42,8 +42,12 @@ struct load_health {
 /* Messages of WebSocket, beside the requests that they are part of. */
 struct load_messages {
     uint64_t sent;
+    uint64_t expected;   /* deliveries that what was sent has to lead to, at all clients together */
     uint64_t received;   /* each once, however often it came */
-    uint64_t unexpected; /* came again, or nobody had asked for it */
+    uint64_t lost;       /* known to be: later ones came, or their sender's last */
+    uint64_t duplicated; /* came again, or nobody had asked for it */
+    uint64_t out_of_order;
+    uint64_t corrupted;
     uint64_t pings;      /* answered */
     uint64_t closes;     /* connections that the server closed with a close frame */
     uint16_t close_code; /* the first of their codes; 0: none, 1005: without a code */

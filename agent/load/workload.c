@@ -50,8 +50,12 @@ bool load_counts_balance(const struct load_counts *counts)
 void load_messages_add(struct load_messages *dst, const struct load_messages *src)
 {
     dst->sent += src->sent;
+    dst->expected += src->expected;
     dst->received += src->received;
-    dst->unexpected += src->unexpected;
+    dst->lost += src->lost;
+    dst->duplicated += src->duplicated;
+    dst->out_of_order += src->out_of_order;
+    dst->corrupted += src->corrupted;
     dst->pings += src->pings;
     dst->closes += src->closes;
     if (dst->close_code == 0)

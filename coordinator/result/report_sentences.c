@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/units.h"
+#include "coordinator/result/messages.h"
 #include "coordinator/result/report_parts.h"
 #include "coordinator/result/requests.h"
 #include "coordinator/result/summary.h"
@@ -449,6 +450,22 @@ static void say_client(const Ls__Client *client, struct coord_say *to)
             ls_human_size(client->memory_per_connection_bytes, memory, sizeof(memory)));
 }
 
+static void say_messages(const Ls__Messages *messages, struct coord_say *to)
+{
+    char rate[48], wrong[200];
+    bool fine = coord_messages_describe(messages, wrong, sizeof(wrong))[0] == '\0';
+
+    say(to, fine ? COORD_STYLE_NONE : COORD_STYLE_WARN,
+        "messages: %s/s received in the window; of all, %" PRIu64 " sent, %" PRIu64 " of %" PRIu64
+        " received%s%s",
+        ls_human_count(messages->received_per_s, rate, sizeof(rate)), messages->sent,
+        messages->received, messages->expected, fine ? "" : ": ", wrong);
+    if (messages->pings > 0 || messages->closes > 0)
+        say(to, COORD_STYLE_NONE,
+            "the server: %" PRIu64 " pings, %" PRIu64 " close frames (first code %u)",
+            messages->pings, messages->closes, messages->close_code);
+}
+
 static void say_clients(const Ls__Trial *trial, struct coord_say *to)
 {
     char skew[48], error[48];
@@ -475,6 +492,8 @@ void coord_part_details(const Ls__Trial *trial, struct coord_say *to)
     say(to, COORD_STYLE_NONE, "throughput: %s requests/s",
         ls_human_count(trial->throughput_per_s, rate, sizeof(rate)));
     say_requests(trial, to);
+    if (trial->messages != NULL)
+        say_messages(trial->messages, to);
     if (trial->connections != NULL)
         say_connections(trial, to);
     if (trial->tls != NULL)

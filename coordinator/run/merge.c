@@ -6,6 +6,7 @@
 
 #include "common/hist_codec.h"
 #include "coordinator/result/message.h"
+#include "coordinator/result/messages.h"
 #include "coordinator/result/requests.h"
 #include "coordinator/run/merge_internal.h"
 
@@ -89,6 +90,7 @@ static enum ls_err agents_init(struct coord_merge *merge, const struct coord_mer
         agent->role = options->agents[i].role;
         ls__requests__init(&agent->sums.warmup);
         ls__requests__init(&agent->sums.measure);
+        ls__messages__init(&agent->sums.messages);
         if (agent->name == NULL)
             rc = LS_ENOMEM;
         else if (agent->role == LS__ROLE__ROLE_CLIENT)
@@ -436,6 +438,10 @@ static void add_to_client(struct merge_agent *agent, const struct merge_hists *s
     sums->bytes_in += report->bytes_in;
     sums->bytes_out += report->bytes_out;
     sums->in_flight_ns += report->in_flight_ns;
+    if (report->messages != NULL) {
+        sums->has_messages = true;
+        coord_messages_add(&sums->messages, report->messages);
+    }
     sums->reports++;
     sums->merged += report->merged;
     agent->next_index = report->index + report->merged + 1;

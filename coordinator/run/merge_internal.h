@@ -20,6 +20,8 @@ struct merge_totals {
     uint64_t bytes_in;
     uint64_t bytes_out;
     int64_t in_flight_ns;
+    Ls__Messages messages;
+    bool has_messages;
     uint32_t reports;
     uint32_t merged;
 };

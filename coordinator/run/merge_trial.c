@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "coordinator/result/message.h"
+#include "coordinator/result/messages.h"
 #include "coordinator/result/requests.h"
 #include "coordinator/run/merge_internal.h"
 
@@ -258,6 +259,18 @@ static double per_second(const struct finish *f, uint64_t count)
     return f->duration_ns > 0 ? (double)count * 1e9 / (double)f->duration_ns : 0;
 }
 
+static void add_messages(struct finish *f, Ls__Messages **field, const Ls__Messages *src)
+{
+    if (src == NULL)
+        return;
+    if (*field == NULL)
+        *field = make(f, &ls__messages__descriptor);
+    if (*field == NULL)
+        return;
+    coord_messages_add(*field, src);
+    (*field)->received_per_s = per_second(f, (*field)->received_in_window);
+}
+
 static void fill_cpu(struct finish *f, Ls__Client *client, const Ls__ClientReport *report)
 {
     Ls__ClientCpu *cpu;
@@ -345,6 +358,10 @@ static void fill_client(struct finish *f, const struct merge_agent *agent)
     add_phase(f, &client->warmup, final != NULL ? final->warmup : &sums->warmup);
     add_connections(f, &client->connections, final != NULL ? final->connections : NULL);
     add_tls(f, &client->tls, final != NULL ? final->tls : NULL);
+    if (final == NULL && sums->has_messages)
+        add_messages(f, &client->messages, &sums->messages);
+    else if (final != NULL)
+        add_messages(f, &client->messages, final->messages);
     client->workers = final != NULL ? (uint32_t) final->n_workers : 0;
     client->throughput_per_s = per_second(f, ok_in_window);
     client->bytes_in = final != NULL ? final->bytes_in : sums->bytes_in;
@@ -375,6 +392,7 @@ static void add_to_trial(struct finish *f, const struct merge_agent *agent,
         add_phase(f, &trial->warmup, client->warmup->requests);
     add_connections(f, &trial->connections, client->connections);
     add_tls(f, &trial->tls, client->tls);
+    add_messages(f, &trial->messages, client->messages);
     trial->throughput_per_s += client->throughput_per_s;
     trial->bytes_in += client->bytes_in;
     trial->bytes_out += client->bytes_out;
@@ -478,6 +496,19 @@ static void check_requests(struct coord_books *books, const char *agent, const c
     check_sum(books, agent, what, a, b);
 }
 
+static void check_messages(struct coord_books *books, const struct merge_agent *agent)
+{
+    uint64_t a, b;
+    const char *field =
+        coord_messages_differ(agent->final->messages, &agent->sums.messages, &a, &b);
+    char what[64];
+
+    if (field == NULL)
+        return;
+    (void)snprintf(what, sizeof(what), "messages, %s", field);
+    check_sum(books, agent->name, what, a, b);
+}
+
 /* Every answered request has a latency, and nothing has one that was not due. */
 static void check_samples(const struct coord_merge *merge, struct coord_books *books,
                           const struct merge_agent *agent)
@@ -509,6 +540,7 @@ static void check_agent(const struct coord_merge *merge, struct coord_books *boo
         check_requests(books, agent->name, "preflight", final->preflight, agent->ready->preflight);
     check_requests(books, agent->name, "warm-up", final->warmup, &sums->warmup);
     check_requests(books, agent->name, "measure", final->measure, &sums->measure);
+    check_messages(books, agent);
     check_sum(books, agent->name, "completions in the window", final->ok_in_window,
               sums->ok_in_window);
     check_sum(books, agent->name, "bytes in", final->bytes_in, sums->bytes_in);
@@ -519,6 +551,19 @@ static void check_agent(const struct coord_merge *merge, struct coord_books *boo
     if (final->intervals != sums->reports + sums->merged)
         check_sum(books, agent->name, "intervals", final->intervals, sums->reports);
     check_samples(merge, books, agent);
+}
+
+/* What one client sends, another one has to get: this can be asked of all together only. */
+static void check_all_messages(struct coord_merge *merge, const Ls__Trial *trial)
+{
+    char how[160];
+
+    for (size_t i = 0; i < trial->n_clients; i++) {
+        if (trial->clients[i]->lost)
+            return; /* which has a reason of its own */
+    }
+    if (!coord_messages_balance(trial->messages, how, sizeof(how)))
+        note(merge->books.unbalanced, sizeof(merge->books.unbalanced), "all clients", how);
 }
 
 /* ---- server */
@@ -673,6 +718,7 @@ enum ls_err coord_merge_finish(struct coord_merge *merge, Ls__Trial *trial,
         if (merge->agents[i].final != NULL)
             check_agent(merge, &merge->books, &merge->agents[i]);
     }
+    check_all_messages(merge, trial);
     if (f.no_memory)
         return ls_fail(diag, LS_ENOMEM, "no memory for the trial's result");
     *out_books = merge->books;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/units.h"
+#include "coordinator/result/messages.h"
 #include "coordinator/result/requests.h"
 #include "coordinator/run/verdict_internal.h"
 
@@ -22,6 +23,17 @@ void coord_check_books(struct judge *j)
     if (books->sums[0] != '\0')
         coord_verdict_add(j->trial, "interval_sums", INVALID,
                           "the intervals do not add up to the total: %s", books->sums);
+}
+
+void coord_check_messages(struct judge *j)
+{
+    char kinds[200];
+
+    if (j->trial->messages != NULL &&
+        coord_messages_describe(j->trial->messages, kinds, sizeof(kinds))[0] != '\0')
+        coord_verdict_add(j->trial, "messages", INVALID,
+                          "of %" PRIu64 " messages that were to come: %s",
+                          j->trial->messages->expected, kinds);
 }
 
 static bool has_reason(const Ls__Trial *trial, const char *code)

@@ -34,6 +34,7 @@ coord_check_fn coord_check_books;
 coord_check_fn coord_check_agents;
 coord_check_fn coord_check_target;
 coord_check_fn coord_check_answers;
+coord_check_fn coord_check_messages;
 coord_check_fn coord_check_connections;
 coord_check_fn coord_check_skew;
 coord_check_fn coord_check_little;

@@ -73,10 +73,10 @@ static size_t websocket_greet(struct ls_bytes sent, uint8_t *out)
 
     assert_int_equal(sent.len, websocket.handshake.len);
     ws_accept_of((const char *)sent.data + websocket.key_at, accept);
-    len = sprintf((char *)out,
-                  "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
-                  "Connection: keep-alive, Upgrade\r\nSec-WebSocket-Accept: %.*s\r\n\r\n",
-                  (int)sizeof(accept), accept);
+    len = snprintf((char *)out, 512,
+                   "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
+                   "Connection: keep-alive, Upgrade\r\nSec-WebSocket-Accept: %.*s\r\n\r\n",
+                   (int)sizeof(accept), accept);
     assert_true(len > 0);
     return (size_t)len;
 }

@@ -96,7 +96,7 @@ static void talk_begin(struct talk *talk, const struct load_workload *load)
     uint32_t most = 0;
 
     memset(talk, 0, sizeof(*talk));
-    talk->env = (struct agent_driver_env){ load, on_done, talk };
+    talk->env = (struct agent_driver_env){ .workload = load, .done = on_done, .ctx = talk };
     talk->driver = agent_driver_find("http1");
     assert_non_null(talk->driver);
     assert_true(talk->driver->conn_size <= sizeof(talk->conn));

@@ -77,7 +77,7 @@ static void read_piece(struct reading *reading, struct ls_bytes piece)
     size_t len = piece.len;
 
     for (;;) {
-        struct respond_request request = { false, false };
+        struct respond_request request = { .head = false };
         enum respond_found found =
             respond_parser_next(&reading->parser, reading->cache, &data, &len, &request);
         char letter = request.head ? 'h' : 'g';

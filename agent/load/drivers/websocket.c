@@ -209,6 +209,7 @@ static void message_begin(struct ws_conn *c)
         put_number(s->number, op->number);
     c->unsent--;
     c->env->messages->sent++;
+    c->env->messages->expected++;
     frame_begin(c, true);
 }
 
@@ -348,6 +349,7 @@ static enum ls_err break_off(struct ws_conn *c, enum ws_close_code code,
 {
     send_close(c, (uint16_t)code);
     c->over = true;
+    c->env->messages->lost += c->count > c->unsent;
     if (c->count > 0)
         finish(c, reply);
     return LS_EPROTO;
@@ -496,7 +498,7 @@ static enum ls_err message_done(struct ws_conn *c, bool more)
         return break_off(c, WS_CLOSE_BAD_TEXT, &cut);
     if (!c->asked) {
         c->begun = false;
-        c->env->messages->unexpected++;
+        c->env->messages->duplicated++;
         return LS_OK;
     }
     c->env->messages->received++;
@@ -667,6 +669,7 @@ static void ws_eof(void *conn, enum load_outcome how)
     c->over = true;
     c->control_len = 0;
     c->out = (struct sending){ .head_len = 0 };
+    c->env->messages->lost += c->count - c->unsent;
     while (c->count > 0) {
         struct agent_reply reply = { .outcome = how, .body_bytes = got, .why = why_ended(c, how) };
 
