@@ -1,0 +1,409 @@
+/* coordinator/run/capacity.c: whole searches against servers whose capacity is known by formula,
+ * simulated request by request. */
+#include "tests/support/test.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/attr.h"
+#include "common/rng.h"
+#include "coordinator/run/capacity.h"
+
+#define S        INT64_C(1000000000)
+#define SETTLE   1.0 /* seconds of load before a probe's window */
+#define OVERHEAD (INT64_C(2) * S)
+
+enum law { LAW_CONSTANT, LAW_EXPONENTIAL };
+
+/* One server with a queue. */
+struct server {
+    enum law arrivals;
+    enum law service;
+    double per_s;      /* that it can serve */
+    double limit_s;    /* of the response time */
+    double client_max; /* that the clients can offer; 0: anything */
+    double slower;     /* of per_s, from one probe to the next */
+    double dies_at;    /* a rate; 0: never */
+    struct ls_rng rng;
+};
+
+static double draw(struct server *server, enum law law, double mean)
+{
+    return law == LAW_CONSTANT ? mean : -mean * log(1 - ls_rng_unit(&server->rng));
+}
+
+/* Lindley's recursion: who waits is who came before the last one left. */
+static void load(struct server *server, const struct coord_capacity_probe *probe,
+                 struct coord_capacity_batch *batches)
+{
+    double window = (double)probe->window_ns / 1e9, now = -SETTLE, free_at = -SETTLE;
+
+    (void)memset(batches, 0, COORD_CAPACITY_BATCHES * sizeof(*batches));
+    for (;;) {
+        double done;
+
+        now += draw(server, server->arrivals, 1 / probe->rate_per_s);
+        if (now >= window)
+            break;
+        done = fmax(now, free_at) + draw(server, server->service, 1 / server->per_s);
+        free_at = done;
+        if (now >= 0) {
+            struct coord_capacity_batch *batch =
+                &batches[(size_t)(now / window * COORD_CAPACITY_BATCHES)];
+
+            batch->requests++;
+            batch->breaking[0] += done - now > server->limit_s;
+        }
+    }
+    server->per_s *= 1 - server->slower;
+}
+
+static const struct coord_capacity_limit p99[] = { { "p99", 0.01 } };
+
+static struct coord_capacity_settings settings_for(const struct server *server, uint64_t seed)
+{
+    return (struct coord_capacity_settings){ .limits = p99,
+                                             .limit_count = 1,
+                                             .first_per_s = server->per_s / 3,
+                                             .least_per_s = 1,
+                                             .most_per_s = 1e6,
+                                             .precision = 0.02,
+                                             .budget_ns = 180 * S,
+                                             .probe_ns = 2 * S,
+                                             .probe_most_ns = 15 * S,
+                                             .confirm_ns = 15 * S,
+                                             .overhead_ns = OVERHEAD,
+                                             .above = 0.1,
+                                             .seed = seed };
+}
+
+static bool verbose(void)
+{
+    return getenv("LS_CAPACITY_SHOW") != NULL;
+}
+
+/* Plays a search to its end. Returns the time that it took, by its own account. */
+static int64_t search(struct coord_capacity *capacity, struct server *server)
+{
+    struct coord_capacity_batch batches[COORD_CAPACITY_BATCHES];
+    struct coord_capacity_probe probe;
+    int64_t used = 0;
+
+    while (coord_capacity_next(capacity, &probe)) {
+        struct coord_capacity_seen seen = { .batches = batches,
+                                            .batch_count = COORD_CAPACITY_BATCHES,
+                                            .limited_by = COORD_LIMITED_BY_SERVER,
+                                            .took_ns = probe.window_ns + OVERHEAD };
+        const struct coord_capacity_point *points;
+        size_t n;
+
+        load(server, &probe, batches);
+        if (server->client_max > 0 && probe.rate_per_s > server->client_max)
+            seen.limited_by = COORD_LIMITED_BY_CLIENT;
+        seen.died = server->dies_at > 0 && probe.rate_per_s >= server->dies_at;
+        assert_int_equal(coord_capacity_report(capacity, &seen, NULL), LS_OK);
+        used += seen.took_ns;
+        n = coord_capacity_points(capacity, &points);
+        if (verbose())
+            (void)printf("  %-8s %9.2f/s %5.1f s: %.5f +- %.5f, verdict %d\n",
+                         coord_capacity_kind_name(probe.kind), probe.rate_per_s,
+                         (double)probe.window_ns / 1e9, points[n - 1].share,
+                         points[n - 1].share_error, (int)points[n - 1].verdict);
+        assert_true(n < COORD_CAPACITY_PROBES_MAX);
+    }
+    return used;
+}
+
+static struct coord_capacity_answer answer_of(struct server server, uint64_t seed,
+                                              int64_t *out_used_ns)
+{
+    struct coord_capacity_settings settings = settings_for(&server, seed);
+    struct coord_capacity_answer answer;
+    struct coord_capacity *capacity;
+    struct ls_diag diag = { 0 };
+    int64_t used;
+
+    ls_rng_init(&server.rng, seed, 77);
+    if (coord_capacity_create(&settings, &capacity, &diag) != LS_OK)
+        fail_msg("%s", diag.text);
+    used = search(capacity, &server);
+    coord_capacity_answer(capacity, &answer);
+    if (verbose())
+        (void)printf("%g/s (%g to %g), %s: %s; %.0f s\n", answer.rate_per_s, answer.low_per_s,
+                     answer.high_per_s, answer.settled ? "settled" : "not settled", answer.why,
+                     (double)used / 1e9);
+    if (out_used_ns != NULL)
+        *out_used_ns = used;
+    coord_capacity_destroy(capacity);
+    return answer;
+}
+
+/* M/M/1: P(T > t) = exp(-(mu - lambda) t) (Kleinrock I, 3.2). */
+static double truth_mm1(const struct server *server)
+{
+    return server->per_s - log(100) / server->limit_s;
+}
+
+/* M/D/1: P(W <= t) by the sum over the queue's length at an arrival (Franx, "A simple solution for
+ * the M/D/c waiting time distribution", 2001), which has no alternating terms; T = W + D. */
+static double md1_share_within(double lambda, double d, double t)
+{
+    enum { MOST = 400 };
+    double rho = lambda * d, wait = t - d, sum = 0, within = 0, term;
+    long double p[MOST] = { 1 - rho }, a[MOST] = { expl(-rho) };
+    double queue[MOST];
+    int k = (int)floor(wait / d) + 1;
+
+    for (int n = 1; n < MOST; n++)
+        a[n] = a[n - 1] * rho / n;
+    for (int n = 0; n + 1 < MOST; n++) {
+        long double rest = p[n] - p[0] * a[n];
+
+        for (int i = 1; i <= n; i++)
+            rest -= p[i] * a[n - i + 1];
+        p[n + 1] = rest / a[0];
+    }
+    within = (double)p[0];
+    for (int m = 0; m + 1 < MOST; m++) {
+        within += (double)p[m + 1];
+        queue[m] = within; /* at most m wait */
+    }
+    term = exp(-lambda * (k * d - wait));
+    for (int j = 0; j < k; j++) {
+        sum += queue[k - 1 - j] * term;
+        term *= lambda * (k * d - wait) / (j + 1);
+    }
+    return sum;
+}
+
+static double truth_md1(const struct server *server)
+{
+    double low = 0, high = server->per_s;
+
+    for (int i = 0; i < 60; i++) {
+        double mid = (low + high) / 2;
+
+        if (md1_share_within(mid, 1 / server->per_s, server->limit_s) >= 0.99)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* 20 seeds: how often it is within 3 %, and how often the interval holds the truth. */
+static void twenty_searches(const struct server *server, double truth)
+{
+    unsigned near = 0, covered = 0, settled = 0;
+
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        int64_t used;
+        struct coord_capacity_answer answer = answer_of(*server, seed, &used);
+
+        near += fabs(answer.rate_per_s / truth - 1) <= 0.03;
+        covered += answer.low_per_s <= truth && truth <= answer.high_per_s;
+        settled += answer.settled;
+        assert_true(used <= 180 * S);
+    }
+    if (verbose())
+        (void)printf("truth %g: near %u, covered %u, settled %u\n", truth, near, covered, settled);
+    assert_in_range(near, 19, 20);
+    assert_in_range(covered, 18, 20);
+    assert_in_range(settled, 8, 20);
+}
+
+static void the_capacity_of_mm1_is_found(void **state)
+{
+    const struct server server = {
+        .arrivals = LAW_EXPONENTIAL, .service = LAW_EXPONENTIAL, .per_s = 5000, .limit_s = 0.010
+    };
+
+    (void)state;
+    twenty_searches(&server, truth_mm1(&server));
+}
+
+static void the_capacity_of_md1_is_found(void **state)
+{
+    const struct server server = {
+        .arrivals = LAW_EXPONENTIAL, .service = LAW_CONSTANT, .per_s = 5000, .limit_s = 0.010
+    };
+
+    (void)state;
+    twenty_searches(&server, truth_md1(&server));
+}
+
+static void a_hard_ceiling_is_found(void **state)
+{
+    const struct server server = {
+        .arrivals = LAW_CONSTANT, .service = LAW_CONSTANT, .per_s = 5000, .limit_s = 0.010
+    };
+
+    (void)state;
+    twenty_searches(&server, 5000);
+}
+
+/* ---- what cannot be had */
+
+static const struct server fast = {
+    .arrivals = LAW_CONSTANT, .service = LAW_CONSTANT, .per_s = 5000, .limit_s = 0.010
+};
+
+static void the_same_seed_asks_for_the_same_probes(void **state)
+{
+    struct server server = {
+        .arrivals = LAW_EXPONENTIAL, .service = LAW_EXPONENTIAL, .per_s = 5000, .limit_s = 0.010
+    };
+    struct coord_capacity_answer first = answer_of(server, 4, NULL);
+    struct coord_capacity_answer again = answer_of(server, 4, NULL);
+
+    (void)state;
+    assert_memory_equal(&first.rate_per_s, &again.rate_per_s, sizeof(double));
+    assert_memory_equal(&first.low_per_s, &again.low_per_s, sizeof(double));
+    assert_string_equal(first.why, again.why);
+}
+
+static void limits_that_nothing_holds_are_said_to_be_broken_at_every_rate(void **state)
+{
+    struct server server = fast;
+    struct coord_capacity_answer answer;
+
+    (void)state;
+    server.limit_s = 0.0001; /* serving one takes twice as long */
+    server.per_s = 5;        /* begins near the least rate */
+    answer = answer_of(server, 1, NULL);
+    assert_false(answer.settled);
+    assert_false(answer.found);
+    assert_true(answer.rate_per_s <= 0);
+    assert_non_null(strstr(answer.why, "at every rate down to 1/s"));
+    assert_non_null(strstr(answer.why, "p99 by 100 %"));
+    server.per_s = 5000;
+    answer = answer_of(server, 1, NULL);
+    assert_false(answer.found);
+    assert_non_null(strstr(answer.why, "100 % of the requests broke p99"));
+}
+
+static void a_client_that_cannot_offer_more_makes_it_a_lower_bound(void **state)
+{
+    struct server server = fast;
+    struct coord_capacity_answer answer;
+
+    (void)state;
+    server.client_max = 3000;
+    answer = answer_of(server, 1, NULL);
+    assert_false(answer.settled);
+    assert_true(answer.found);
+    assert_int_equal(answer.limited_by, COORD_LIMITED_BY_CLIENT);
+    assert_true(answer.rate_per_s > 2400 && answer.rate_per_s <= 3000);
+    assert_true(answer.low_per_s <= answer.rate_per_s && !(answer.high_per_s < 3000));
+    assert_non_null(strstr(answer.why, "clients"));
+}
+
+static void a_server_that_dies_ends_the_search(void **state)
+{
+    struct server server = fast;
+    struct coord_capacity_answer answer;
+
+    (void)state;
+    server.dies_at = 3000;
+    answer = answer_of(server, 1, NULL);
+    assert_false(answer.settled);
+    assert_non_null(strstr(answer.why, "3 probes ended early"));
+}
+
+static void a_server_that_degrades_is_not_called_settled(void **state)
+{
+    struct server server = { .arrivals = LAW_EXPONENTIAL,
+                             .service = LAW_EXPONENTIAL,
+                             .per_s = 5000,
+                             .limit_s = 0.010,
+                             .slower = 0.03 };
+    struct coord_capacity_answer answer = answer_of(server, 2, NULL);
+
+    (void)state;
+    assert_false(answer.settled);
+}
+
+static struct coord_capacity_settings good(void)
+{
+    return settings_for(&fast, 1);
+}
+
+static void refused(const struct coord_capacity_settings *settings, enum ls_err code,
+                    const char *words)
+{
+    struct coord_capacity *capacity = NULL;
+    struct ls_diag diag = { 0 };
+
+    assert_int_equal(coord_capacity_create(settings, &capacity, &diag), code);
+    assert_null(capacity);
+    if (strstr(diag.text, words) == NULL)
+        fail_msg("'%s' lacks '%s'", diag.text, words);
+}
+
+static void settings_that_cannot_work_are_refused(void **state)
+{
+    static const struct coord_capacity_limit rare[] = { { "p99.999", 0.00001 } };
+    static const struct coord_capacity_limit none[] = { { "all", 1 } };
+    struct coord_capacity_settings s = good();
+
+    (void)state;
+    s.budget_ns = 40 * S;
+    refused(&s, LS_ERANGE, "a budget of 40 s is less than");
+    s = good();
+    s.limits = rare;
+    s.most_per_s = 1000;
+    s.first_per_s = 100;
+    refused(&s, LS_ERANGE, "probes of 2000 s");
+    s = good();
+    s.limits = none;
+    refused(&s, LS_ERANGE, "limit all");
+    s = good();
+    s.limit_count = 0;
+    refused(&s, LS_ERANGE, "0 limits");
+    s = good();
+    s.first_per_s = 2 * s.most_per_s;
+    refused(&s, LS_ERANGE, "have to grow");
+    s = good();
+    s.precision = 0;
+    refused(&s, LS_ERANGE, "precision");
+}
+
+static void a_report_that_makes_no_sense_is_refused(void **state)
+{
+    const struct coord_capacity_batch batch = { .requests = 5, .breaking = { 6 } };
+    const struct coord_capacity_seen seen = { .batches = &batch, .batch_count = 1, .took_ns = S };
+    struct coord_capacity_settings s = good();
+    struct coord_capacity_probe probe, same;
+    struct coord_capacity *capacity = NULL;
+    struct ls_diag diag = { 0 };
+
+    (void)state;
+    assert_int_equal(coord_capacity_create(&s, &capacity, &diag), LS_OK);
+    assert_true(coord_capacity_next(capacity, &probe));
+    assert_int_equal(coord_capacity_report(capacity, &seen, &diag), LS_EINVAL);
+    assert_non_null(strstr(diag.text, "6 of 5 requests"));
+    assert_true(coord_capacity_next(capacity, &same));
+    assert_memory_equal(&probe.rate_per_s, &same.rate_per_s, sizeof(double));
+    coord_capacity_destroy(capacity);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_capacity_of_mm1_is_found),
+        cmocka_unit_test(the_capacity_of_md1_is_found),
+        cmocka_unit_test(a_hard_ceiling_is_found),
+        cmocka_unit_test(the_same_seed_asks_for_the_same_probes),
+        cmocka_unit_test(limits_that_nothing_holds_are_said_to_be_broken_at_every_rate),
+        cmocka_unit_test(a_client_that_cannot_offer_more_makes_it_a_lower_bound),
+        cmocka_unit_test(a_server_that_dies_ends_the_search),
+        cmocka_unit_test(a_server_that_degrades_is_not_called_settled),
+        cmocka_unit_test(settings_that_cannot_work_are_refused),
+        cmocka_unit_test(a_report_that_makes_no_sense_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
