@@ -10,8 +10,10 @@
 #include "agent/control.h"
 #include "agent/exit.h"
 #include "agent/host/target.h"
+#include "agent/introduce.h"
 #include "agent/policy/policy.h"
 #include "agent/respond/respond.h"
+#include "common/credentials.h"
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/options.h"
@@ -20,22 +22,33 @@ struct arguments {
     const char *dial;
     const char *name;
     const char *role;
+    const char *address;
+    const char *keys;
     const char *work_dir;
     const char *policy;
+    struct ls_option_list labels;
     int64_t lease_ns;
+    int64_t wait_ns;
     bool once;
     bool verbose;
+    bool quiet;
     bool help;
     bool version;
 };
 
 static const struct ls_option rows[] = {
     { "dial", 0, LS_OPTION_TEXT, offsetof(struct arguments, dial), "URL", NULL, 1, 0,
-      "the coordinator: ipc:///path" },
+      "the coordinator: tls+tcp://HOST:PORT, or tcp://127.0.0.1:PORT on this host" },
     { "name", 0, LS_OPTION_TEXT, offsetof(struct arguments, name), "NAME", NULL, 1, 0,
-      "this agent's name in plans and results" },
-    { "role", 0, LS_OPTION_TEXT, offsetof(struct arguments, role), "client|server", NULL, 1, 0,
-      "generate load, or keep the program under test" },
+      "this agent's name in plans and results (that of its keys, or of the host)" },
+    { "role", 0, LS_OPTION_TEXT, offsetof(struct arguments, role), "client|server", "client", 1, 0,
+      "generate load, or keep the program under test; a host that does both runs two agents" },
+    { "label", 0, LS_OPTION_LIST, offsetof(struct arguments, labels), "KEY=VALUE", NULL, 1, 0,
+      "what plans may ask for; may be given several times" },
+    { "keys", 0, LS_OPTION_TEXT, offsetof(struct arguments, keys), "DIR", NULL, 1, 0,
+      "this agent's key and certificates, from 'lockstep pki issue agent NAME'" },
+    { "address", 0, LS_OPTION_TEXT, offsetof(struct arguments, address), "ADDRESS", NULL, 1, 0,
+      "where clients reach the targets of this host (where its connection comes from)" },
     { "work-dir", 0, LS_OPTION_TEXT, offsetof(struct arguments, work_dir), "DIR", NULL, 1, 0,
       "private folder for trials (one of its own)" },
     { "policy", 0, LS_OPTION_TEXT, offsetof(struct arguments, policy), "FILE", NULL, 1, 0,
@@ -44,8 +57,12 @@ static const struct ls_option rows[] = {
       3.6e12, "without the coordinator for longer, load and target end" },
     { "once", 0, LS_OPTION_FLAG, offsetof(struct arguments, once), NULL, NULL, 1, 0,
       "leave after one run" },
+    { "wait", 0, LS_OPTION_DURATION, offsetof(struct arguments, wait_ns), "TIME", NULL, 1e8,
+      8.64e13, "leave if no coordinator takes this agent in time, or one refuses it (for ever)" },
     { "verbose", 'v', LS_OPTION_FLAG, offsetof(struct arguments, verbose), NULL, NULL, 1, 0,
-      "log what happens" },
+      "log what happens, as it does anyway unless it was given --wait" },
+    { "quiet", 'q', LS_OPTION_FLAG, offsetof(struct arguments, quiet), NULL, NULL, 1, 0,
+      "log what goes wrong and nothing else" },
     { "help", 'h', LS_OPTION_FLAG, offsetof(struct arguments, help), NULL, NULL, 1, 0,
       "this text" },
     { "version", 0, LS_OPTION_FLAG, offsetof(struct arguments, version), NULL, NULL, 1, 0,
@@ -54,9 +71,11 @@ static const struct ls_option rows[] = {
 
 static void help(void)
 {
-    (void)printf("usage: lockstep-agent --dial URL --name NAME --role client|server [option ...]\n"
-                 "       lockstep-agent respond --help\n\n"
-                 "Takes its part of a test plan from the coordinator at URL.\n\n");
+    (void)printf(
+        "usage: lockstep-agent --dial URL [option ...]\n"
+        "       lockstep-agent respond --help\n\n"
+        "Takes its part of test plans from the coordinator at URL, run after run: dials it\n"
+        "again and again until it is there.\n\n");
     ls_options_help(rows, LS_ARRAY_LEN(rows), stdout);
 }
 
@@ -93,25 +112,84 @@ static enum ls_err choose_policy(const struct arguments *args, struct agent_poli
     return rc;
 }
 
-static int run(const struct arguments *args)
+/* What is wrong with the arguments; NULL: nothing. */
+static const char *find_mistake(const struct arguments *args)
 {
+    if (args->dial == NULL)
+        return "--dial URL is missing: where is the coordinator?";
+    if (strcmp(args->role, "client") != 0 && strcmp(args->role, "server") != 0)
+        return "--role must be client or server";
+    if (!ls_identity_name_is_fine(args->name))
+        return "--name: use letters, digits, '.', '_' and '-' only, at most 64 of them";
+    return NULL;
+}
+
+static int serve(const struct arguments *args, struct ls_credentials *credentials)
+{
+    struct agent_control_options options = { .url = args->dial,
+                                             .name = args->name,
+                                             .role = strcmp(args->role, "server") == 0
+                                                         ? &agent_role_server
+                                                         : &agent_role_client,
+                                             .address = args->address,
+                                             .credentials = credentials,
+                                             .work_dir = args->work_dir,
+                                             .labels = args->labels,
+                                             .lease_ns = args->lease_ns,
+                                             .wait_ns = args->wait_ns,
+                                             .once = args->once };
     struct agent_policy *policy = NULL;
-    struct agent_control_options options;
+    struct ls_diag diag = { 0 };
     int status;
 
     if (choose_policy(args, &policy) != LS_OK)
         return AGENT_EXIT_REFUSED;
-    options = (struct agent_control_options){ .url = args->dial,
-                                              .name = args->name,
-                                              .role = strcmp(args->role, "server") == 0
-                                                          ? &agent_role_server
-                                                          : &agent_role_client,
-                                              .policy = policy,
-                                              .work_dir = args->work_dir,
-                                              .lease_ns = args->lease_ns,
-                                              .once = args->once };
+    options.policy = policy;
+    if (!args->quiet && (args->verbose || args->wait_ns == 0))
+        ls_log_set_level(LS_LOG_INFO);
+    if (host_adopt_orphans(&diag) != LS_OK)
+        ls_log(LS_LOG_WARN, "agent.no_subreaper", "%s", diag.text);
     status = agent_control_run(&options);
     agent_policy_destroy(policy);
+    return status;
+}
+
+static int begin(struct arguments *args, struct ls_credentials *credentials)
+{
+    char host_name[256];
+    const char *mistake;
+
+    if (args->name == NULL)
+        args->name = credentials != NULL ? ls_credentials_identity(credentials)->name
+                                         : agent_host_name(host_name, sizeof(host_name));
+    mistake = find_mistake(args);
+    if (mistake != NULL)
+        return usage_error(mistake);
+    return serve(args, credentials);
+}
+
+/* Help, the version, or the agent with its keys. */
+static int act(struct arguments *args)
+{
+    struct ls_credentials *credentials = NULL;
+    struct ls_diag diag = { 0 };
+    int status;
+
+    if (args->help) {
+        help();
+        return AGENT_EXIT_OK;
+    }
+    if (args->version) {
+        (void)printf("lockstep-agent %s\n", LS_VERSION);
+        return AGENT_EXIT_OK;
+    }
+    if (args->keys != NULL &&
+        ls_credentials_open(args->keys, LS_IDENTITY_AGENT, &credentials, &diag) != LS_OK) {
+        (void)fprintf(stderr, "lockstep-agent: %s\n", diag.text);
+        return AGENT_EXIT_REFUSED;
+    }
+    status = begin(args, credentials);
+    ls_credentials_close(credentials);
     return status;
 }
 
@@ -120,6 +198,7 @@ int main(int argc, char **argv)
     struct arguments args = { 0 };
     struct ls_diag diag = { 0 };
     size_t plain = 0;
+    int status;
 
     host_target_main_hook(argc, argv); /* does not return in a supervisor */
     ls_fs_hold_std();
@@ -127,26 +206,11 @@ int main(int argc, char **argv)
     (void)signal(SIGXFSZ, SIG_IGN); /* a file limit is an error to report, not to die of */
     if (argc > 1 && strcmp(argv[1], "respond") == 0)
         return agent_respond_main(argc - 1, argv + 1);
-    if (ls_options_parse(rows, LS_ARRAY_LEN(rows), argc, argv, &args, NULL, 0, &plain, &diag) !=
+    if (ls_options_parse(rows, LS_ARRAY_LEN(rows), argc, argv, &args, NULL, 0, &plain, &diag) ==
         LS_OK)
-        return usage_error(diag.text);
-    if (args.help) {
-        help();
-        return AGENT_EXIT_OK;
-    }
-    if (args.version) {
-        (void)printf("lockstep-agent %s\n", LS_VERSION);
-        return AGENT_EXIT_OK;
-    }
-    if (args.dial == NULL)
-        return usage_error("--dial URL is missing: where is the coordinator?");
-    if (args.name == NULL)
-        return usage_error("--name NAME is missing: what is this agent called in plans?");
-    if (args.role == NULL || (strcmp(args.role, "client") != 0 && strcmp(args.role, "server") != 0))
-        return usage_error("--role must be client or server");
-    if (args.verbose)
-        ls_log_set_level(LS_LOG_INFO);
-    if (host_adopt_orphans(&diag) != LS_OK)
-        ls_log(LS_LOG_WARN, "agent.no_subreaper", "%s", diag.text);
-    return run(&args);
+        status = act(&args);
+    else
+        status = usage_error(diag.text);
+    ls_options_fini(rows, LS_ARRAY_LEN(rows), &args);
+    return status;
 }

@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/pb.h"
 #include "common/transport_impl.h"
 
 #define REPORTS_MAX     1024u
@@ -132,13 +133,16 @@ static void on_closed(void *owner, struct ls_conn *conn, const char *why)
 
 static void put_hello(struct ls_dialer *d, struct ls_conn *conn)
 {
+    static char no_run[] = "";
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
 
+    d->hello->run_id = d->run_id != NULL ? d->run_id : no_run;
     d->hello->next_seq = d->numbers.last + 1;
     d->hello->commands_done = d->numbers.taken;
     envelope.body_case = LS__ENVELOPE__BODY_HELLO;
     envelope.hello = d->hello;
     ls_conn_put(conn, &envelope);
+    d->hello->run_id = no_run; /* lent only */
 }
 
 /* Before anything else that waits, and stamped as late as can be. */
@@ -319,8 +323,10 @@ static void on_freed(void *owner)
     struct ls_dialer *d = owner;
 
     ls_numbered_fini(&d->numbers);
-    if (d->hello != NULL)
+    if (d->hello != NULL) {
+        d->hello->run_id = ls_pb_text(protobuf_c_empty_string);
         ls__hello__free_unpacked(d->hello, NULL);
+    }
     free(d->run_id);
     free(d);
 }
@@ -340,6 +346,7 @@ static const struct ls_hub_ops dialer_ops = {
 static enum ls_err copy_hello(const Ls__Hello *hello, Ls__Hello **out, struct ls_diag *diag)
 {
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    static char no_run[] = "";
     Ls__Hello writable = *hello;
     Ls__Envelope *copy = NULL;
     unsigned char *bytes;
@@ -349,6 +356,7 @@ static enum ls_err copy_hello(const Ls__Hello *hello, Ls__Hello **out, struct ls
     if (hello->agent == NULL || hello->agent[0] == '\0' || hello->boot_id == NULL ||
         hello->boot_id[0] == '\0')
         return ls_fail(diag, LS_EINVAL, "HELLO needs an agent name and a boot id");
+    writable.run_id = no_run; /* is ours to say */
     envelope.version = LS_WIRE_VERSION;
     envelope.body_case = LS__ENVELOPE__BODY_HELLO;
     envelope.hello = &writable;
@@ -485,6 +493,11 @@ void ls_dialer_host(const struct ls_dialer *dialer, char *out, size_t out_bytes)
         colon--;
     }
     (void)snprintf(out, out_bytes, "%.*s", (int)(colon - remote), remote);
+}
+
+const char *ls_dialer_run_id(const struct ls_dialer *dialer)
+{
+    return dialer->run_id != NULL ? dialer->run_id : "";
 }
 
 const char *ls_dialer_trouble(const struct ls_dialer *dialer)

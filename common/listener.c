@@ -87,14 +87,19 @@ static void put_refuse(struct ls_listener *l, struct ls_conn *conn, char *code, 
 }
 
 /* "agent_restarted: why" has its code in front; anything else is "refused". */
-static void refuse(struct ls_listener *l, struct ls_conn *conn, const char *text)
+static void refuse(struct ls_listener *l, struct ls_conn *conn, const char *agent, const char *text)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz_";
     char buffer[sizeof(((struct ls_diag *)0)->text)];
     char plain[] = "refused";
     size_t len;
 
-    log_turned_away(l, conn, text);
+    if (l->env.refused != NULL)
+        l->env.refused(l->env.ctx, ls_conn_remote(conn), agent, text);
+    else
+        log_turned_away(l, conn, text);
+    if (ls_conn_is_closing(conn))
+        return;
     (void)snprintf(buffer, sizeof(buffer), "%s", text);
     len = strspn(buffer, letters);
     if (len > 0 && buffer[len] == ':' && buffer[len + 1] == ' ') {
@@ -222,7 +227,7 @@ static struct ls_peer *enrol(struct ls_listener *l, struct ls_conn *conn,
         rc = l->env.enrol(l->env.ctx, peer, hello, &peer->ctx, &diag);
     if (rc != LS_OK) {
         if (!ls_conn_is_closing(conn))
-            refuse(l, conn, diag.text[0] != '\0' ? diag.text : ls_err_name(rc));
+            refuse(l, conn, hello->agent, diag.text[0] != '\0' ? diag.text : ls_err_name(rc));
         peer_free(peer);
         return NULL;
     }
@@ -231,7 +236,7 @@ static struct ls_peer *enrol(struct ls_listener *l, struct ls_conn *conn,
     if (check_stored(peer, hello, &diag) == LS_OK) /* enrol() may have said what is stored */
         return peer;
     if (!ls_conn_is_closing(conn))
-        refuse(l, conn, diag.text);
+        refuse(l, conn, hello->agent, diag.text);
     return NULL;
 }
 
@@ -288,16 +293,21 @@ static void on_hello(struct ls_listener *l, struct ls_conn *conn, const Ls__Hell
 
     if (hello->agent[0] == '\0' || strlen(hello->agent) > LS_NAME_MAX_BYTES ||
         hello->boot_id[0] == '\0' || strlen(hello->boot_id) > LS_NAME_MAX_BYTES) {
-        refuse(l, conn, "protocol: agent name and boot id must have 1 to 128 bytes");
+        refuse(l, conn, "", "protocol: agent name and boot id must have 1 to 128 bytes");
         return;
     }
     if (hello->commands_done > SEQ_MAX || hello->next_seq > SEQ_MAX) {
-        refuse(l, conn, "protocol: a sequence number that nobody can have reached");
+        refuse(l, conn, hello->agent, "protocol: a sequence number that nobody can have reached");
+        return;
+    }
+    if (hello->run_id[0] != '\0' && strcmp(hello->run_id, l->run_id) != 0) {
+        refuse(l, conn, hello->agent,
+               "foreign_run: this coordinator is in another run than that session: begin anew");
         return;
     }
     ls_conn_identity(conn, &identity);
     if (check_identity(l, &identity, hello, &diag) != LS_OK) {
-        refuse(l, conn, diag.text);
+        refuse(l, conn, hello->agent, diag.text);
         return;
     }
     peer = find_peer(l, hello);
@@ -306,7 +316,7 @@ static void on_hello(struct ls_listener *l, struct ls_conn *conn, const Ls__Hell
         if (peer != NULL)
             supersede(l, peer);
     } else if (resume(peer, hello, &diag) != LS_OK) {
-        refuse(l, conn, diag.text);
+        refuse(l, conn, hello->agent, diag.text);
         return;
     }
     if (peer == NULL || ls_conn_is_closing(conn))
@@ -399,7 +409,7 @@ static void on_first_frame(struct ls_listener *l, struct ls_conn *conn, struct l
                        "version: the agent speaks protocol version %" PRIu32
                        ", this coordinator %d",
                        version, LS_WIRE_VERSION);
-        refuse(l, conn, text);
+        refuse(l, conn, "", text);
         return;
     }
     if (ls_envelope_unpack(bytes, &envelope, &diag) != LS_OK) {

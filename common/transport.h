@@ -69,8 +69,9 @@ struct ls_dialer_env {
     void (*command)(void *ctx, const Ls__Envelope *command);
     /* Every report so far is stored by the coordinator. May be NULL. */
     void (*flushed)(void *ctx);
-    /* Does not dial again. Codes of our own: version, foreign_run, lost_state, superseded,
-     * protocol, identity, refused; others are the coordinator's. */
+    /* Does not dial again. Codes of our own: version, foreign_run (the coordinator is in another
+     * run than this session), lost_state, superseded, protocol, identity, refused; others are the
+     * coordinator's. */
     void (*refused)(void *ctx, const char *code, const char *text);
     void *ctx;
 };
@@ -101,6 +102,8 @@ bool ls_dialer_is_up(const struct ls_dialer *dialer);
 uint64_t ls_dialer_unacked(const struct ls_dialer *dialer);
 /* The coordinator's literal address, "10.0.0.1"; "" if there is no connection, or none by TCP. */
 void ls_dialer_host(const struct ls_dialer *dialer, char *out, size_t out_bytes);
+/* Of the run whose session this is; "" before the first WELCOME. */
+const char *ls_dialer_run_id(const struct ls_dialer *dialer);
 /* Why there is no session at the moment; "" if there is one. */
 const char *ls_dialer_trouble(const struct ls_dialer *dialer);
 /* The coordinator of the present or last session. */
@@ -126,6 +129,9 @@ struct ls_listener_env {
     /* A report, exactly once, in order. LS_OK: it is stored, and is acknowledged now. Otherwise the
      * connection is closed without an acknowledgement, so that it comes again. */
     enum ls_err (*report)(void *ctx, void *peer_ctx, const Ls__Envelope *report);
+    /* Somebody was refused: where it is (as ls_peer_address), its name, "" unless it said one, and
+     * the text as it was told, with its code in front. NULL: logged instead. */
+    void (*refused)(void *ctx, const char *address, const char *agent, const char *text);
     /* Every command so far has been taken by the agent. May be NULL. */
     void (*taken)(void *ctx, void *peer_ctx);
     /* A clock exchange: all four instants, this side's clock for sent and received. */

@@ -11,6 +11,7 @@
 #include "proto/result.pb-c.h"
 
 /* Each takes its own argv, with the command's name in argv[0], and returns the exit status. */
+int coord_cmd_agents(int argc, char **argv);
 int coord_cmd_run(int argc, char **argv);
 int coord_cmd_bench(int argc, char **argv);
 int coord_cmd_calibrate(int argc, char **argv);

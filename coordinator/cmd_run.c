@@ -10,6 +10,9 @@ struct arguments {
     const char *out;
     const char *seed;
     const char *only;
+    const char *listen;
+    const char *keys;
+    int64_t wait_ns;
     struct ls_option_list set;
     bool json;
     bool quiet;
@@ -27,6 +30,12 @@ static const struct ls_option run_rows[] = {
       "of order and statistics (the plan's, or drawn)" },
     { "set", 0, LS_OPTION_LIST, ROW(set), "PATH=VALUE", NULL, 1, 0,
       "change a field of the plan: workloads[0].measure=2s" },
+    { "listen", 0, LS_OPTION_TEXT, ROW(listen), "URL", NULL, 1, 0,
+      "wait for agents of other hosts here, tls+tcp://ADDRESS:PORT, instead of starting local ones" },
+    { "keys", 0, LS_OPTION_TEXT, ROW(keys), "DIR", NULL, 1, 0,
+      "the coordinator's key and certificates, from 'lockstep pki issue coordinator NAME'" },
+    { "wait", 0, LS_OPTION_DURATION, ROW(wait_ns), "TIME", "60s", 1e8, 8.64e13,
+      "for agents that are missing, at the beginning and between trials" },
     { "json", 0, LS_OPTION_FLAG, ROW(json), NULL, NULL, 1, 0, "the result as one JSON document" },
     { "quiet", 'q', LS_OPTION_FLAG, ROW(quiet), NULL, NULL, 1, 0, "no progress on stderr" },
     { "help", 'h', LS_OPTION_FLAG, ROW(help), NULL, NULL, 1, 0, "this text" },
@@ -68,6 +77,9 @@ static int run_or_check(const struct ls_option *rows, size_t count, bool check_o
         status = coord_cli_fail(json, COORD_EXIT_USAGE, "--out: a folder's name is missing");
     } else {
         status = coord_execute(&(struct coord_execute_options){ .file = plan,
+                                                                .listen = args.listen,
+                                                                .keys = args.keys,
+                                                                .wait_ns = args.wait_ns,
                                                                 .out_dir = args.out,
                                                                 .only = args.only,
                                                                 .seed = args.seed,

@@ -14,6 +14,7 @@
 #include "coordinator/plan/trials.h"
 #include "coordinator/run/fill.h"
 #include "coordinator/run/run.h"
+#include "coordinator/signals.h"
 
 struct prepared {
     struct coord_plan plan;
@@ -148,6 +149,9 @@ static int run(const struct coord_execute_options *options, const struct prepare
                                                .plan_sha256 = p->plan.sha256,
                                                .base_dir = p->plan.base_dir,
                                                .out_dir = options->out_dir,
+                                               .listen = options->listen,
+                                               .keys = options->keys,
+                                               .wait_ns = options->wait_ns,
                                                .quiet = options->quiet,
                                                .calibrating = options->calibrating,
                                                .workers_per_client = options->workers_per_client },
@@ -159,7 +163,8 @@ static int run(const struct coord_execute_options *options, const struct prepare
         *options->out_result = result; /* now the caller's */
         return status;
     }
-    if (status != COORD_EXIT_USAGE || options->json) /* nothing was run: there is no report */
+    if ((status != COORD_EXIT_USAGE && status != COORD_EXIT_REFUSED) || options->json)
+        /* otherwise nothing was run: there is no report */
         status = coord_cli_print(result, options->json, dir[0] != '\0' ? dir : NULL, status);
     ls__result__free_unpacked(result, NULL);
     return status;
@@ -173,6 +178,8 @@ int coord_execute(const struct coord_execute_options *options)
     uint64_t seed = 0;
     int status;
 
+    if (!options->check_only)
+        coord_signals_hold(); /* told to end now, it still ends with a result */
     ls_issues_init(&issues, options->file);
     if (read_plan(options, &p, &issues) != LS_OK)
         status = fail_issues(options, &issues);

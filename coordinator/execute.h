@@ -14,6 +14,9 @@ struct coord_execute_options {
     const char *text;            /* the plan; NULL: read from file */
     const char *base_dir;        /* NULL: the folder of file */
     const char *out_dir;         /* NULL: a name by plan and time; "": write nothing */
+    const char *listen;          /* where agents come to; NULL: local ones */
+    const char *keys;            /* folder; NULL: none */
+    int64_t wait_ns;             /* for agents that are missing */
     const char *only;            /* glob on target/workload; NULL: all */
     const char *seed;            /* NULL: the plan's, or drawn */
     struct ls_option_list set;   /* path=value */

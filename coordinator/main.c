@@ -19,6 +19,7 @@ static const struct {
       "measures how much load this host can make, for later runs" },
     { "check", coord_cmd_check, "PLAN", "validates a plan and says what it would do" },
     { "pki", coord_cmd_pki, "WORD", "keys for agents and coordinators on several hosts" },
+    { "agents", coord_cmd_agents, "", "says which agents are there, with their clocks and limits" },
     { "report", coord_cmd_report, "DIR", "renders a result again" },
     { "compare", coord_cmd_compare, "DIR..",
       "says what became better or worse, and fails if it shall" },
@@ -32,8 +33,8 @@ static void help(FILE *file)
                       commands[i].help);
     (void)fputs(
         "\n'lockstep COMMAND --help' lists a command's options.\n"
-        "Exit status: 0 done and valid; 1 worse than allowed; 2 usage or plan; 3 incomplete; 4 a result is "
-        "invalid; 70 our own fault; 130 interrupted.\n",
+        "Exit status: 0 done and valid; 1 worse than allowed; 2 usage or plan; 3 incomplete; 4 a "
+        "result is invalid; 5 refused; 70 our own fault; 130 interrupted.\n",
         file);
 }
 

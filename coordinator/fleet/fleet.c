@@ -1,6 +1,5 @@
 #include "coordinator/fleet/fleet.h"
 
-#include <ev.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,35 +11,40 @@
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/pb.h"
-#include "common/transport.h"
+#include "coordinator/fleet/fleet_internal.h"
 
 #define BURY_TIMEOUT_NS  (5 * LS_NS_PER_S)
 #define CLOCK_REFRESH_NS LS_NS_PER_S
 
-struct slot {
-    struct coord_agent agent;
-    ev_io ended; /* on the local process's pidfd */
-    struct coord_fleet *fleet;
-};
+void coord_session_dismiss(struct coord_session *session, const char *why)
+{
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    Ls__Bye bye = LS__BYE__INIT;
+    struct ls_diag diag;
 
-struct coord_fleet {
-    struct ev_loop *loop;
-    struct coord_fleet_env env;
-    struct ls_listener *listener; /* owned */
-    struct coord_clocks *clocks;  /* owned; NULL: the sessions' exchanges have to do */
-    struct slot *slots;           /* owned */
-    uint32_t count;
-    struct ls_cpuset allowed; /* of this process at the beginning; agents begin with it */
-    char program[4200];
-    char folder[256]; /* private; "" if there is none */
-    char url[300];
-    bool leaving;
-};
+    bye.why = ls_pb_text(why);
+    envelope.body_case = LS__ENVELOPE__BODY_BYE;
+    envelope.bye = &bye;
+    if (ls_peer_command(session->peer, &envelope, &diag) != LS_OK)
+        ls_log(LS_LOG_DEBUG, "fleet.no_bye", "agent=%s %s", session->name, diag.text);
+}
 
-static void lose(struct coord_fleet *fleet, struct coord_agent *agent, const char *fmt, ...)
-    LS_PRINTF(3, 4);
+/* A remote agent that may still be there is told, now or when it comes back. */
+static void leave_behind(struct coord_fleet *fleet, struct coord_agent *agent)
+{
+    struct coord_session *session = agent->session;
 
-static void lose(struct coord_fleet *fleet, struct coord_agent *agent, const char *fmt, ...)
+    agent->session = NULL;
+    agent->peer = NULL;
+    if (session == NULL)
+        return;
+    session->agent = NULL;
+    (void)snprintf(session->why, sizeof(session->why), "%s", agent->why_lost);
+    if (!fleet->local && ls_peer_is_up(session->peer))
+        coord_session_dismiss(session, session->why);
+}
+
+void coord_fleet_lose(struct coord_fleet *fleet, struct coord_agent *agent, const char *fmt, ...)
 {
     va_list ap;
 
@@ -52,135 +56,27 @@ static void lose(struct coord_fleet *fleet, struct coord_agent *agent, const cha
     agent->lost = true;
     agent->enrolled = false;
     agent->up = false;
+    leave_behind(fleet, agent);
     coord_local_signal(&agent->local, SIGKILL); /* one that hangs would be in the next one's way */
     fleet->env.lost(fleet->env.ctx, agent);
+    if (!fleet->local && !fleet->bound)
+        coord_fleet_vacate(fleet, agent);
 }
 
-/* ---- the listener's callbacks */
-
-static struct coord_agent *find(struct coord_fleet *fleet, const char *name)
+void coord_fleet_vacate(struct coord_fleet *fleet, struct coord_agent *agent)
 {
-    for (uint32_t i = 0; i < fleet->count; i++) {
-        if (strcmp(fleet->slots[i].agent.name, name) == 0)
-            return &fleet->slots[i].agent;
-    }
-    return NULL;
-}
-
-/* A deep copy, by the wire; NULL: none, or out of memory. */
-static Ls__HostLimits *copy_limits(const Ls__HostLimits *limits)
-{
-    size_t size = limits != NULL ? ls__host_limits__get_packed_size(limits) : 0;
-    unsigned char *packed = limits != NULL ? malloc(size + 1) : NULL;
-    Ls__HostLimits *copy = NULL;
-
-    if (packed != NULL) {
-        (void)ls__host_limits__pack(limits, packed);
-        copy = ls__host_limits__unpack(NULL, size, packed);
-    }
-    free(packed);
-    return copy;
-}
-
-static enum ls_err on_enrol(void *ctx, struct ls_peer *peer, const Ls__Hello *hello, void **out_ctx,
-                            struct ls_diag *diag)
-{
-    struct coord_fleet *fleet = ctx;
-    struct coord_agent *agent = find(fleet, hello->agent);
-    Ls__Facts *facts = NULL;
-
-    if (agent == NULL)
-        return ls_fail(diag, LS_EINVAL, "this run has no agent named '%.40s'", hello->agent);
-    if (agent->role != hello->role)
-        return ls_fail(diag, LS_EINVAL, "agent %s has another role in this run", agent->name);
-    if (agent->enrolled)
-        return ls_fail(diag, LS_ESTATE, "agent %s is here already as another process", agent->name);
-    if (agent->local.pid != 0 && (uint32_t)agent->local.pid != hello->pid)
-        return ls_fail(diag, LS_ESTATE, "agent %s was started as process %d, not %" PRIu32,
-                       agent->name, (int)agent->local.pid, hello->pid);
-    if (hello->facts != NULL) { /* a deep copy, by the wire */
-        size_t size = ls__facts__get_packed_size(hello->facts);
-        unsigned char *packed = malloc(size + 1);
-
-        if (packed != NULL) {
-            (void)ls__facts__pack(hello->facts, packed);
-            facts = ls__facts__unpack(NULL, size, packed);
-        }
-        free(packed);
-        if (facts == NULL)
-            return ls_fail(diag, LS_ENOMEM, "out of memory for agent %s", agent->name);
-    }
-    ls__facts__free_unpacked(agent->facts, NULL);
-    agent->facts = facts;
-    ls__host_limits__free_unpacked(agent->limits, NULL);
-    agent->limits = copy_limits(hello->limits);
-    agent->enrolled = true;
-    agent->lost = false;
-    agent->peer = peer;
-    ls_offset_init(&agent->offset);
-    ls_offset_init(&agent->udp_offset);
-    agent->invited = false;
-    (void)snprintf(agent->boot_id, sizeof(agent->boot_id), "%s", hello->boot_id);
-    (void)snprintf(agent->software, sizeof(agent->software), "%s", hello->software);
-    (void)snprintf(agent->address, sizeof(agent->address), "local");
-    *out_ctx = agent;
-    return LS_OK;
-}
-
-/* To knock, once for each process of an agent. */
-static void invite(struct coord_fleet *fleet, struct coord_agent *agent)
-{
-    Ls__Envelope envelope = LS__ENVELOPE__INIT;
-    Ls__ClockUdp command = LS__CLOCK_UDP__INIT;
-    struct ls_diag diag;
-
-    if (fleet->clocks == NULL || agent->invited)
-        return;
-    agent->invited = true;
-    envelope.body_case = LS__ENVELOPE__BODY_CLOCK_UDP;
-    envelope.clock_udp = &command;
-    if (coord_clocks_invite(fleet->clocks, agent->index, &command, &diag) != LS_OK ||
-        ls_peer_command(agent->peer, &envelope, &diag) != LS_OK)
-        ls_log(LS_LOG_WARN, "fleet.no_clock_udp", "agent=%s %s", agent->name, diag.text);
-}
-
-static void on_up(void *ctx, void *peer_ctx)
-{
-    struct coord_fleet *fleet = ctx;
-    struct coord_agent *agent = peer_ctx;
-
-    agent->up = true;
-    invite(fleet, agent);
-    fleet->env.changed(fleet->env.ctx, agent);
-}
-
-static void on_down(void *ctx, void *peer_ctx, const char *why)
-{
-    struct coord_fleet *fleet = ctx;
-    struct coord_agent *agent = peer_ctx;
-
-    ls_log(LS_LOG_INFO, "fleet.down", "agent=%s why=%s", agent->name, why);
-    if (agent->up)
-        agent->down_since_ns = ls_clock_mono_ns();
-    agent->up = false;
-    fleet->env.changed(fleet->env.ctx, agent);
-}
-
-static enum ls_err on_report(void *ctx, void *peer_ctx, const Ls__Envelope *report)
-{
-    struct coord_fleet *fleet = ctx;
-
-    return fleet->env.report(fleet->env.ctx, peer_ctx, report);
-}
-
-static void on_clock(void *ctx, void *peer_ctx, int64_t sent_ns, int64_t peer_received_ns,
-                     int64_t peer_replied_ns, int64_t received_ns)
-{
-    struct coord_fleet *fleet = ctx;
-    struct coord_agent *agent = peer_ctx;
-
-    ls_offset_add(&agent->offset, sent_ns, peer_received_ns, peer_replied_ns, received_ns);
-    fleet->env.clock(fleet->env.ctx, agent);
+    coord_seats_leave(&fleet->seats, agent);
+    if (agent->session != NULL)
+        agent->session->agent = NULL;
+    agent->session = NULL;
+    agent->peer = NULL;
+    agent->name[0] = '\0';
+    agent->enrolled = agent->up = agent->lost = false;
+    if (agent->hello != NULL)
+        ls__hello__free_unpacked(agent->hello, NULL);
+    agent->hello = NULL;
+    agent->facts = NULL;
+    agent->limits = NULL;
 }
 
 static void on_answer(void *ctx, uint32_t agent, int64_t sent_ns, int64_t received_ns,
@@ -207,8 +103,8 @@ static void on_ended(struct ev_loop *loop, ev_io *w, int events)
         return;
     coord_local_log_tail(&agent->local, tail, sizeof(tail));
     agent->refused |= strcmp(how, "exit 5") == 0;
-    lose(slot->fleet, agent, "agent %s has ended (%s)%s%s", agent->name, how,
-         tail[0] != '\0' ? ": " : "", tail);
+    coord_fleet_lose(slot->fleet, agent, "agent %s has ended (%s)%s%s", agent->name, how,
+                     tail[0] != '\0' ? ": " : "", tail);
 }
 
 /* Waits for the end of a process that was killed. */
@@ -254,97 +150,140 @@ enum ls_err coord_fleet_start(struct coord_fleet *fleet, struct ls_diag *diag)
 
 /* ---- life */
 
-static void name_agents(struct coord_fleet *fleet, uint32_t servers)
+/* As the plan calls them, or by role and number. */
+static void name_local(struct coord_fleet *fleet)
 {
+    uint32_t numbers[2] = { 0, 0 };
+
+    for (uint32_t i = 0; i < fleet->count; i++) {
+        struct coord_agent *agent = &fleet->slots[i].agent;
+        bool server = agent->role == LS__ROLE__ROLE_SERVER;
+        bool only = server && (i + 1 == fleet->count || fleet->slots[1].agent.role != agent->role);
+
+        numbers[server]++;
+        agent->wish = fleet->seats.items[i].wish;
+        fleet->seats.items[i].holder = agent;
+        if (agent->wish != NULL && agent->wish->name != NULL)
+            (void)snprintf(agent->name, sizeof(agent->name), "%s", agent->wish->name);
+        else if (only)
+            (void)snprintf(agent->name, sizeof(agent->name), "server");
+        else
+            (void)snprintf(agent->name, sizeof(agent->name), "%s-%" PRIu32,
+                           server ? "server" : "client", numbers[server]);
+    }
+}
+
+static enum ls_err make_places(struct coord_fleet *fleet, const struct coord_fleet_options *options,
+                               struct ls_diag *diag)
+{
+    enum ls_err rc;
+
+    fleet->count = options->servers + options->clients;
+    fleet->slots = calloc(fleet->count, sizeof(*fleet->slots));
+    fleet->order = calloc(fleet->count, sizeof(struct coord_agent *));
+    if (fleet->slots == NULL || fleet->order == NULL)
+        return ls_fail(diag, LS_ENOMEM, "out of memory for the fleet");
+    rc = coord_seats_init(&fleet->seats, options->wanted, options->servers, options->clients, diag);
     for (uint32_t i = 0; i < fleet->count; i++) {
         struct coord_agent *agent = &fleet->slots[i].agent;
 
         fleet->slots[i].fleet = fleet;
-        agent->index = i;
+        fleet->order[i] = agent;
+        agent->index = agent->place = i;
         agent->local.pidfd = -1;
-        agent->role = i < servers ? LS__ROLE__ROLE_SERVER : LS__ROLE__ROLE_CLIENT;
+        agent->role = i < options->servers ? LS__ROLE__ROLE_SERVER : LS__ROLE__ROLE_CLIENT;
         ls_offset_init(&agent->offset);
-        if (i < servers && servers == 1)
-            (void)snprintf(agent->name, sizeof(agent->name), "server");
-        else
-            (void)snprintf(agent->name, sizeof(agent->name), "%s-%" PRIu32,
-                           i < servers ? "server" : "client",
-                           i < servers ? i + 1 : i - servers + 1);
     }
+    return rc;
 }
 
-enum ls_err coord_fleet_create(void *ev_loop, const char *run_id, uint32_t servers,
-                               uint32_t clients, const struct coord_fleet_env *env,
-                               struct coord_fleet **out_fleet, struct ls_diag *diag)
+/* A socket in a private folder, and what local agents are started with. */
+static enum ls_err prepare_local(struct coord_fleet *fleet, struct ls_diag *diag)
 {
-    struct ls_listener_env callbacks = {
-        .enrol = on_enrol, .up = on_up, .down = on_down, .report = on_report, .clock = on_clock
-    };
+    enum ls_err rc = ls_cpuset_get_affinity(0, &fleet->allowed, diag);
+
+    name_local(fleet);
+    fleet->bound = true;
+    if (rc == LS_OK)
+        rc = coord_local_find_agent(fleet->program, sizeof(fleet->program), diag);
+    if (rc == LS_OK)
+        rc = ls_fs_private_dir("lockstep", fleet->folder, sizeof(fleet->folder), diag);
+    if (rc == LS_OK)
+        (void)snprintf(fleet->url, sizeof(fleet->url), "ipc://%s/coordinator", fleet->folder);
+    return rc;
+}
+
+enum ls_err coord_fleet_create(void *ev_loop, const struct coord_fleet_options *options,
+                               const struct coord_fleet_env *env, struct coord_fleet **out_fleet,
+                               struct ls_diag *diag)
+{
+    struct ls_listener_env callbacks = coord_fleet_callbacks;
     struct coord_fleet *fleet = calloc(1, sizeof(*fleet));
-    enum ls_err rc = LS_ENOMEM;
+    enum ls_err rc;
 
     if (fleet == NULL)
-        return ls_fail(diag, rc, "out of memory for the fleet");
+        return ls_fail(diag, LS_ENOMEM, "out of memory for the fleet");
     fleet->loop = ev_loop;
     fleet->env = *env;
-    fleet->count = servers + clients;
-    fleet->slots = calloc(fleet->count, sizeof(*fleet->slots));
-    if (fleet->slots == NULL) {
-        (void)ls_fail(diag, rc, "out of memory for the fleet");
-        goto out;
-    }
-    name_agents(fleet, servers);
-    rc = ls_cpuset_get_affinity(0, &fleet->allowed, diag);
-    if (rc != LS_OK)
-        goto out;
-    rc = coord_local_find_agent(fleet->program, sizeof(fleet->program), diag);
-    if (rc != LS_OK)
-        goto out;
-    rc = ls_fs_private_dir("lockstep", fleet->folder, sizeof(fleet->folder), diag);
-    if (rc != LS_OK)
-        goto out;
-    (void)snprintf(fleet->url, sizeof(fleet->url), "ipc://%s/coordinator", fleet->folder);
+    fleet->local = options->listen == NULL;
+    rc = make_places(fleet, options, diag);
+    if (rc == LS_OK && fleet->local)
+        rc = prepare_local(fleet, diag);
     callbacks.ctx = fleet;
-    rc = ls_listener_create(ev_loop,
-                            &(struct ls_listener_options){ .url = fleet->url, .run_id = run_id },
-                            &callbacks, &fleet->listener, diag);
-    if (rc != LS_OK)
-        goto out;
+    if (rc == LS_OK)
+        rc = ls_listener_create(
+            ev_loop,
+            &(struct ls_listener_options){ .url = fleet->local ? fleet->url : options->listen,
+                                           .run_id = options->run_id,
+                                           .credentials = options->credentials },
+            &callbacks, &fleet->listener, diag);
+    if (rc != LS_OK) {
+        coord_fleet_destroy(fleet);
+        return rc;
+    }
     if (coord_clocks_create(ev_loop, ls_listener_url(fleet->listener), fleet->count, on_answer,
                             fleet, &fleet->clocks, diag) != LS_OK)
         ls_log(LS_LOG_WARN, "fleet.no_clock_udp", "%s", diag->text);
     *out_fleet = fleet;
-    fleet = NULL;
-out:
-    coord_fleet_destroy(fleet);
-    return rc;
+    return LS_OK;
+}
+
+static void end_local(struct slot *slot)
+{
+    char how[64];
+
+    if (slot->agent.local.pid == 0)
+        return;
+    ev_io_stop(slot->fleet->loop, &slot->ended);
+    coord_local_signal(&slot->agent.local, SIGKILL);
+    while (slot->agent.local.pid != 0 && !coord_local_reap(&slot->agent.local, how, sizeof(how)))
+        ls_clock_sleep_until(ls_clock_mono_ns() + LS_NS_PER_MS);
 }
 
 void coord_fleet_destroy(struct coord_fleet *fleet)
 {
     struct ls_diag diag;
-    char how[64];
 
     if (fleet == NULL)
         return;
     fleet->leaving = true;
     for (uint32_t i = 0; fleet->slots != NULL && i < fleet->count; i++) {
-        struct slot *slot = &fleet->slots[i];
-
-        if (slot->agent.local.pid != 0) {
-            ev_io_stop(fleet->loop, &slot->ended);
-            coord_local_signal(&slot->agent.local, SIGKILL);
-            while (slot->agent.local.pid != 0 &&
-                   !coord_local_reap(&slot->agent.local, how, sizeof(how)))
-                ls_clock_sleep_until(ls_clock_mono_ns() + LS_NS_PER_MS);
-        }
-        ls__facts__free_unpacked(slot->agent.facts, NULL);
-        ls__host_limits__free_unpacked(slot->agent.limits, NULL);
+        end_local(&fleet->slots[i]);
+        if (fleet->slots[i].agent.hello != NULL)
+            ls__hello__free_unpacked(fleet->slots[i].agent.hello, NULL);
     }
     coord_clocks_destroy(fleet->clocks);
     ls_listener_destroy(fleet->listener);
+    while (fleet->sessions != NULL) {
+        struct coord_session *session = fleet->sessions;
+
+        fleet->sessions = session->next;
+        free(session);
+    }
     if (fleet->folder[0] != '\0' && ls_fs_remove_tree(fleet->folder, &diag) != LS_OK)
         ls_log(LS_LOG_WARN, "fleet.folder_left", "%s", diag.text);
+    coord_seats_fini(&fleet->seats);
+    free(fleet->order);
     free(fleet->slots);
     free(fleet);
 }
@@ -356,36 +295,70 @@ uint32_t coord_fleet_size(const struct coord_fleet *fleet)
 
 struct coord_agent *coord_fleet_agent(struct coord_fleet *fleet, uint32_t index)
 {
-    return &fleet->slots[index].agent;
+    return fleet->order[index];
+}
+
+bool coord_fleet_is_local(const struct coord_fleet *fleet)
+{
+    return fleet->local;
+}
+
+const char *coord_fleet_url(const struct coord_fleet *fleet)
+{
+    return ls_listener_url(fleet->listener);
+}
+
+const char *coord_fleet_folder(const struct coord_fleet *fleet)
+{
+    return fleet->folder;
 }
 
 bool coord_fleet_complete(const struct coord_fleet *fleet)
 {
     for (uint32_t i = 0; i < fleet->count; i++) {
-        if (!fleet->slots[i].agent.enrolled || !fleet->slots[i].agent.up)
+        if (!fleet->order[i]->enrolled || !fleet->order[i]->up)
             return false;
     }
     return true;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    const struct coord_agent *const *x = a;
+    const struct coord_agent *const *y = b;
+
+    if ((*x)->role != (*y)->role)
+        return (*x)->role == LS__ROLE__ROLE_SERVER ? -1 : 1;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+/* By name and not by arrival: the shares of the load are the same in each run of these agents. */
+void coord_fleet_bind(struct coord_fleet *fleet)
+{
+    if (fleet->bound)
+        return;
+    fleet->bound = true;
+    qsort(fleet->order, fleet->count, sizeof(struct coord_agent *), compare_names);
+    for (uint32_t i = 0; i < fleet->count; i++)
+        fleet->order[i]->index = i;
+}
+
 enum ls_err coord_fleet_command(struct coord_fleet *fleet, uint32_t agent, Ls__Envelope *command,
                                 struct ls_diag *diag)
 {
-    struct coord_agent *a = &fleet->slots[agent].agent;
+    struct coord_agent *a = fleet->order[agent];
 
-    if (a->peer == NULL || a->lost)
+    if (a->peer == NULL)
         return ls_fail(diag, LS_ESTATE, "agent %s is not here", a->name);
     return ls_peer_command(a->peer, command, diag);
 }
 
-void coord_fleet_probe_clock(struct coord_fleet *fleet, uint32_t agent)
+static void probe(struct coord_fleet *fleet, struct coord_agent *a)
 {
-    struct coord_agent *a = &fleet->slots[agent].agent;
-
     if (a->peer != NULL && a->up && ls_peer_probe_clock(a->peer) != LS_OK)
         ls_log(LS_LOG_DEBUG, "fleet.no_probe", "agent=%s", a->name); /* the next one will do */
     if (fleet->clocks != NULL && a->up)
-        coord_clocks_probe(fleet->clocks, agent);
+        coord_clocks_probe(fleet->clocks, a->place);
 }
 
 bool coord_fleet_clock(const struct coord_agent *agent, int64_t at_ns, struct coord_clock *out)
@@ -393,46 +366,52 @@ bool coord_fleet_clock(const struct coord_agent *agent, int64_t at_ns, struct co
     return coord_clock_at(&agent->offset, &agent->udp_offset, at_ns, out);
 }
 
+void coord_fleet_probe_clock(struct coord_fleet *fleet, uint32_t agent)
+{
+    probe(fleet, fleet->order[agent]);
+}
+
 void coord_fleet_sweep(struct coord_fleet *fleet, int64_t now_ns)
 {
     for (uint32_t i = 0; i < fleet->count; i++) {
-        struct coord_agent *a = &fleet->slots[i].agent;
+        struct coord_agent *a = fleet->order[i];
 
         if (a->enrolled && !a->up && now_ns - a->down_since_ns > COORD_FLEET_GRACE_NS)
-            lose(fleet, a, "agent %s has been without a connection for %" PRId64 " s", a->name,
-                 (now_ns - a->down_since_ns) / LS_NS_PER_S);
+            coord_fleet_lose(fleet, a, "agent %s has been without a connection for %" PRId64 " s",
+                             a->name, (now_ns - a->down_since_ns) / LS_NS_PER_S);
         if (a->up && now_ns >= a->next_probe_ns) {
             a->next_probe_ns = now_ns + CLOCK_REFRESH_NS;
-            coord_fleet_probe_clock(fleet, i);
+            probe(fleet, a);
         }
     }
 }
 
 void coord_fleet_give_up(struct coord_fleet *fleet, uint32_t agent, const char *why)
 {
-    lose(fleet, &fleet->slots[agent].agent, "agent %s %s", fleet->slots[agent].agent.name, why);
+    coord_fleet_lose(fleet, fleet->order[agent], "agent %s %s", fleet->order[agent]->name, why);
 }
 
 void coord_fleet_bye(struct coord_fleet *fleet, const char *why)
 {
     fleet->leaving = true;
     for (uint32_t i = 0; i < fleet->count; i++) {
-        Ls__Envelope envelope = LS__ENVELOPE__INIT;
-        Ls__Bye bye = LS__BYE__INIT;
-        struct ls_diag diag;
+        struct coord_agent *a = fleet->order[i];
 
-        bye.why = ls_pb_text(why);
-        envelope.body_case = LS__ENVELOPE__BODY_BYE;
-        envelope.bye = &bye;
-        if (coord_fleet_command(fleet, i, &envelope, &diag) != LS_OK)
-            coord_local_signal(&fleet->slots[i].agent.local, SIGTERM);
+        if (a->session != NULL)
+            coord_session_dismiss(a->session, why);
+        else
+            coord_local_signal(&a->local, SIGTERM);
     }
 }
 
 bool coord_fleet_gone(const struct coord_fleet *fleet)
 {
     for (uint32_t i = 0; i < fleet->count; i++) {
-        if (fleet->slots[i].agent.local.pid != 0)
+        const struct coord_agent *a = fleet->order[i];
+
+        if (a->local.pid != 0)
+            return false;
+        if (!fleet->local && a->peer != NULL && a->up && ls_peer_unacked(a->peer) > 0)
             return false;
     }
     return true;
@@ -441,5 +420,5 @@ bool coord_fleet_gone(const struct coord_fleet *fleet)
 void coord_fleet_kill(struct coord_fleet *fleet, int signal)
 {
     for (uint32_t i = 0; i < fleet->count; i++)
-        coord_local_signal(&fleet->slots[i].agent.local, signal);
+        coord_local_signal(&fleet->order[i]->local, signal);
 }

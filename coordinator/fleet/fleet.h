@@ -1,7 +1,12 @@
 /* coordinator/fleet/fleet.h - who is enrolled: agents by role, their sessions, clocks and ends.
  *
  * Everything happens on the event loop's thread. An agent is known by its place in the fleet:
- * servers first, then clients. One that is lost keeps its place and may be started again.
+ * servers first, then clients. One that is lost keeps its place, and takes it again with a new
+ * session: for the trial at hand it stays lost.
+ *
+ * Local agents are processes that the fleet starts; they dial a socket in a private folder. Remote
+ * ones come by themselves, and take a seat that they fit (seats.h) as long as the fleet is open.
+ * Once it is bound the run has begun: places are in the order of names, and nobody else gets one.
  */
 #ifndef LS_COORDINATOR_FLEET_FLEET_H
 #define LS_COORDINATOR_FLEET_FLEET_H
@@ -15,61 +20,91 @@
 #include "common/phase.h"
 #include "coordinator/fleet/clocks.h"
 #include "coordinator/fleet/local.h"
+#include "proto/plan.pb-c.h"
 #include "proto/wire.pb-c.h"
 
 /* Without a connection for longer than this an agent is lost. */
 #define COORD_FLEET_GRACE_NS INT64_C(10000000000)
+#define COORD_AGENT_NAME_MAX 64u
 
+struct ls_credentials;
 struct ls_peer;
 struct coord_fleet;
+struct coord_session;
 
 struct coord_agent {
     uint32_t index;
-    char name[32];
+    char name[COORD_AGENT_NAME_MAX + 1]; /* "": a place that nobody has taken yet */
     Ls__Role role;
-    bool enrolled; /* has been, with the process it has now */
+    bool enrolled; /* has been, with the session it has now */
     bool up;       /* has a connection */
     bool lost;
     char why_lost[480];
     int64_t down_since_ns;
-    struct ls_peer *peer;
+    struct coord_session *session; /* NULL: none */
+    struct ls_peer *peer;          /* of the session */
     char boot_id[40];
     char software[64];
-    char address[64];
-    Ls__Facts *facts;            /* owned; NULL: never enrolled */
-    Ls__HostLimits *limits;      /* owned; what its host allows; NULL: it did not say */
-    bool refused;                /* lost, because its host's policy refuses */
-    struct ls_offset offset;     /* by the session's exchanges */
-    struct ls_offset udp_offset; /* and by those in datagrams */
-    bool invited;                /* this process of it knows where to knock */
-    int64_t next_probe_ns;       /* of those that keep the offset fresh */
-    struct ls_cpuset cpus;       /* given by the coordinator; empty: not pinned */
+    char address[64];             /* where it is reached; "" for local agents */
+    char from[64];                /* where its connection comes from; "" for local agents */
+    Ls__Hello *hello;             /* owned; what it has said of itself; NULL: never enrolled */
+    const Ls__Facts *facts;       /* of hello; NULL: never enrolled, or it has told none */
+    const Ls__HostLimits *limits; /* of hello; what its host allows; NULL: it did not say */
+    bool refused;                 /* lost, because its host's policy refuses */
+    struct ls_offset offset;      /* by the session's exchanges */
+    struct ls_offset udp_offset;  /* and by those in datagrams */
+    bool invited;                 /* this session of it knows where to knock */
+    uint32_t place;               /* in datagrams: other than index it never changes */
+    int64_t next_probe_ns;        /* of those that keep the offset fresh */
+    struct ls_cpuset cpus;        /* given by the coordinator; empty: not pinned */
     bool cpus_shared;
+    const Ls__FleetAgent *wish; /* of the plan that it fulfils; NULL: it is one of the others */
     struct coord_local local;
 };
 
 struct coord_fleet_env {
     /* Stored, then acknowledged; anything but LS_OK makes it come again. */
     enum ls_err (*report)(void *ctx, struct coord_agent *agent, const Ls__Envelope *report);
-    void (*clock)(void *ctx, struct coord_agent *agent);   /* an exchange was added to its offset */
-    void (*lost)(void *ctx, struct coord_agent *agent);    /* once; why_lost says more */
-    void (*changed)(void *ctx, struct coord_agent *agent); /* enrolled, up, down */
+    void (*clock)(void *ctx, struct coord_agent *agent); /* an exchange was added to its offset */
+    void (*lost)(void *ctx, struct coord_agent *agent);  /* once a session; why_lost says more */
+    /* Somebody was refused, and has not been for this reason before. */
+    void (*refused)(void *ctx, const char *who, const char *why);
     void *ctx;
 };
 
-/* Listens in a private folder; nobody is there yet. */
-enum ls_err coord_fleet_create(void *ev_loop, const char *run_id, uint32_t servers,
-                               uint32_t clients, const struct coord_fleet_env *env,
-                               struct coord_fleet **out_fleet, struct ls_diag *diag) LS_NODISCARD;
-/* Kills what has not left by itself, removes the private folder. NULL is fine. */
+struct coord_fleet_options {
+    const char *run_id;      /* of the sessions */
+    const Ls__Fleet *wanted; /* completed; borrowed */
+    uint32_t servers;
+    uint32_t clients;
+    const char *listen;                 /* NULL: local agents, started by the fleet */
+    struct ls_credentials *credentials; /* to listen on other hosts' behalf; NULL: none */
+};
+
+/* Listens; nobody is there yet. */
+enum ls_err coord_fleet_create(void *ev_loop, const struct coord_fleet_options *options,
+                               const struct coord_fleet_env *env, struct coord_fleet **out_fleet,
+                               struct ls_diag *diag) LS_NODISCARD;
+/* Kills local agents that have not left by themselves, removes the private folder. NULL is fine. */
 void coord_fleet_destroy(struct coord_fleet *fleet);
 
 uint32_t coord_fleet_size(const struct coord_fleet *fleet);
 struct coord_agent *coord_fleet_agent(struct coord_fleet *fleet, uint32_t index);
+bool coord_fleet_is_local(const struct coord_fleet *fleet);
+const char *coord_fleet_url(const struct coord_fleet *fleet);    /* with the port that was bound */
+const char *coord_fleet_folder(const struct coord_fleet *fleet); /* of local agents; "" */
 
 /* Starts those local agents that are not running; they enrol in their own time. */
 enum ls_err coord_fleet_start(struct coord_fleet *fleet, struct ls_diag *diag) LS_NODISCARD;
 bool coord_fleet_complete(const struct coord_fleet *fleet); /* all enrolled and up */
+/* Complete for the first time: from now on places belong to names. */
+void coord_fleet_bind(struct coord_fleet *fleet);
+
+/* "server lab-5, client lab-1"; who is here, and who is missing, or away; "" for nobody. */
+void coord_fleet_here(const struct coord_fleet *fleet, char *out, size_t out_bytes);
+void coord_fleet_missing(const struct coord_fleet *fleet, char *out, size_t out_bytes);
+/* Who was refused and why, for people who wonder where an agent is; "" for nobody. */
+void coord_fleet_refused(const struct coord_fleet *fleet, char *out, size_t out_bytes);
 
 enum ls_err coord_fleet_command(struct coord_fleet *fleet, uint32_t agent, Ls__Envelope *command,
                                 struct ls_diag *diag) LS_NODISCARD;
@@ -87,7 +122,7 @@ void coord_fleet_sweep(struct coord_fleet *fleet, int64_t now_ns);
 /* An agent that does not do what it has to is lost, by this side's decision. */
 void coord_fleet_give_up(struct coord_fleet *fleet, uint32_t agent, const char *why);
 
-/* Says BYE to all; true once all local agents have ended. */
+/* Says BYE to all; gone: all local agents have ended, remote ones have heard it or are away. */
 void coord_fleet_bye(struct coord_fleet *fleet, const char *why);
 bool coord_fleet_gone(const struct coord_fleet *fleet);
 void coord_fleet_kill(struct coord_fleet *fleet, int signal); /* every local agent */

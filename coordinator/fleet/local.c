@@ -118,6 +118,8 @@ enum ls_err coord_local_start(const struct ls_cpuset *cpus, const char *program,
                            work,
                            "--lease",
                            COORD_LOCAL_LEASE,
+                           "--wait",
+                           COORD_LOCAL_LEASE,
                            "--once",
                            getenv("LOCKSTEP_AGENT_VERBOSE") != NULL ? "--verbose" : NULL,
                            NULL };

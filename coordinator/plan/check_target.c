@@ -195,7 +195,8 @@ static void check_host(struct coord_plan_checker *c, const Ls__Target *target)
 {
     unsigned char address[sizeof(struct in6_addr)];
 
-    if (target->host == NULL || inet_pton(AF_INET, target->host, address) == 1 ||
+    if (target->host == NULL || strcmp(target->host, "auto") == 0 ||
+        inet_pton(AF_INET, target->host, address) == 1 ||
         inet_pton(AF_INET6, target->host, address) == 1)
         return;
     if (strcasecmp(target->host, "localhost") == 0)

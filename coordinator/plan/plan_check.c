@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/cpuset.h"
+#include "common/identity.h"
 #include "common/msg_marks.h"
 #include "common/msg_model.h"
 #include "common/transport.h"
@@ -176,6 +177,73 @@ static void check_cpus(struct coord_plan_checker *c, const Ls__FleetCpus *cpus)
                          ls_cpuset_format(&both, text, sizeof(text)));
 }
 
+static uint32_t count_role(const Ls__Fleet *fleet, Ls__AgentRole role)
+{
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < fleet->n_agents; i++)
+        n += fleet->agents[i]->role == role;
+    return n;
+}
+
+/* Particular agents: each asks for something, no two for the same name, and there is room. */
+static void check_agent(struct coord_plan_checker *c, const Ls__Fleet *fleet, size_t index)
+{
+    const Ls__FleetAgent *agent = fleet->agents[index];
+    struct ls_cpuset unused;
+    struct ls_diag diag;
+
+    if (agent->name != NULL && !ls_identity_name_is_fine(agent->name))
+        coord_plan_check_say(c, &agent->base, "name", -1,
+                             "is no name of an agent: letters, digits, '.', '_' and '-', at most "
+                             "64, and no sign of punctuation first");
+    for (size_t k = 0; agent->name != NULL && k < index; k++) {
+        if (fleet->agents[k]->name == NULL || strcmp(fleet->agents[k]->name, agent->name) != 0)
+            continue;
+        coord_plan_check_say(c, &agent->base, "name", -1,
+                             "'%s' is the name of agents[%zu] already: each agent is listed once",
+                             agent->name, k);
+        break;
+    }
+    for (size_t i = 0; i < agent->n_labels; i++) {
+        if (agent->labels[i]->key[0] == '\0')
+            coord_plan_check_say(c, &agent->base, "labels", -1, "has a label without a name");
+    }
+    if (agent->cpus == NULL)
+        return;
+    if (ls_cpuset_parse(agent->cpus, &unused, &diag) != LS_OK)
+        coord_plan_check_say(c, &agent->base, "cpus", -1, "%s; or leave it out", diag.text);
+    else if (ls_cpuset_count(&unused) == 0)
+        coord_plan_check_say(c, &agent->base, "cpus", -1,
+                             "is empty: leave it out, or give a list such as 0-3,8");
+}
+
+static void check_agents(struct coord_plan_checker *c, const Ls__Fleet *fleet)
+{
+    uint32_t clients = count_role(fleet, LS__AGENT_ROLE__AGENT_ROLE_CLIENT);
+    uint32_t servers = count_role(fleet, LS__AGENT_ROLE__AGENT_ROLE_SERVER);
+
+    if (!coord_plan_check_few(c, &fleet->base, "agents", fleet->n_agents))
+        return;
+    for (size_t i = 0; i < fleet->n_agents; i++)
+        check_agent(c, fleet, i);
+    if (fleet->has_clients && clients > fleet->clients)
+        coord_plan_check_say(c, &fleet->base, "clients", -1,
+                             "%" PRIu32 " is less than the %" PRIu32
+                             " clients in agents: raise it, or leave it out",
+                             fleet->clients, clients);
+    if (servers > 1)
+        coord_plan_check_say(c, &fleet->base, "agents", -1,
+                             "%" PRIu32 " are servers: more than one is not supported yet",
+                             servers);
+    if (servers > 0 && all_external(c->plan))
+        coord_plan_check_say(c, &fleet->base, "agents", -1,
+                             "one is a server, and all targets are external: there is nothing for "
+                             "it to do");
+    if (!fleet->has_clients && clients > 0)
+        c->clients = clients;
+}
+
 static void check_fleet(struct coord_plan_checker *c)
 {
     const Ls__Fleet *fleet = c->plan->fleet;
@@ -185,6 +253,7 @@ static void check_fleet(struct coord_plan_checker *c)
     coord_plan_check_range(c, &fleet->base, "clients", fleet->clients, 1, CLIENTS_MAX);
     if (fleet->clients >= 1 && fleet->clients <= CLIENTS_MAX)
         c->clients = fleet->clients;
+    check_agents(c, fleet);
     check_servers(c, fleet);
     if (fleet->cpus != NULL)
         check_cpus(c, fleet->cpus);

@@ -240,6 +240,7 @@ static enum ls_err complete_target(const Ls__Plan *plan, const char *base_dir, L
 static bool complete_fleet(Ls__Plan *plan)
 {
     bool needs_server = false;
+    uint32_t clients = 0;
     Ls__Fleet *fleet;
 
     plan->fleet = or_new(plan->fleet, &ls__fleet__descriptor);
@@ -251,6 +252,12 @@ static bool complete_fleet(Ls__Plan *plan)
         return false;
     for (size_t i = 0; i < plan->n_targets; i++)
         needs_server |= !plan->targets[i]->external;
+    for (size_t i = 0; i < fleet->n_agents; i++) {
+        clients += fleet->agents[i]->role == LS__AGENT_ROLE__AGENT_ROLE_CLIENT;
+        fleet->agents[i]->has_role = 1;
+    }
+    if (!fleet->has_clients && clients > 0)
+        fleet->clients = clients;
     fleet->has_clients = 1;
     fleet->has_servers = 1;
     fleet->servers = needs_server ? 1 : 0;

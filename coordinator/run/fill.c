@@ -115,7 +115,18 @@ static Ls__HostLimits *copy_limits(const Ls__HostLimits *limits)
     return copy;
 }
 
-static Ls__Host *host_of(const struct coord_agent *a, int64_t now_ns)
+static void fill_labels(Ls__Host *host, const Ls__Hello *hello)
+{
+    host->labels = calloc(hello->n_labels + 1, sizeof(char *));
+    for (size_t i = 0; host->labels != NULL && i < hello->n_labels; i++) {
+        const Ls__Label *label = hello->labels[i];
+
+        if (asprintf(&host->labels[host->n_labels], "%s=%s", label->key, label->value) >= 0)
+            host->n_labels++;
+    }
+}
+
+Ls__Host *coord_fill_host(const struct coord_agent *a, int64_t now_ns)
 {
     Ls__Host *host = malloc(sizeof(*host));
     struct coord_clock clock;
@@ -126,7 +137,7 @@ static Ls__Host *host_of(const struct coord_agent *a, int64_t now_ns)
     ls__host__init(host);
     try_text(&host->agent, a->name);
     try_text(&host->role, a->role == LS__ROLE__ROLE_SERVER ? "server" : "client");
-    try_text(&host->address, a->address);
+    try_text(&host->address, a->address[0] != '\0' ? a->address : "local");
     try_text(&host->version, a->software);
     try_text(&host->cpus, ls_cpuset_format(&a->cpus, cpus, sizeof(cpus)));
     host->cpus_shared = a->cpus_shared;
@@ -134,6 +145,10 @@ static Ls__Host *host_of(const struct coord_agent *a, int64_t now_ns)
         host->facts = copy_facts(a->facts);
     if (a->limits != NULL)
         host->limits = copy_limits(a->limits);
+    if (a->hello != NULL) {
+        try_text(&host->host_id, a->hello->host_id);
+        fill_labels(host, a->hello);
+    }
     if (coord_fleet_clock(a, now_ns, &clock))
         host->clock = malloc(sizeof(*host->clock));
     if (host->clock != NULL) {
@@ -165,7 +180,7 @@ void coord_fill_hosts(Ls__Result *result, struct coord_fleet *fleet)
     result->hosts = hosts;
     result->n_hosts = 0;
     for (uint32_t i = 0; i < n; i++) {
-        hosts[result->n_hosts] = host_of(coord_fleet_agent(fleet, i), now_ns);
+        hosts[result->n_hosts] = coord_fill_host(coord_fleet_agent(fleet, i), now_ns);
         if (hosts[result->n_hosts] != NULL)
             result->n_hosts++;
     }

@@ -30,12 +30,13 @@ static enum ls_err save(struct run *r, struct ls_diag *diag)
     return coord_store_result(r->store, r->result, diag);
 }
 
-/* Agents that were lost are started anew for the next trial, but not for ever. */
+/* Agents that were lost are started anew for the next trial, but not for ever; remote ones are
+ * waited for. */
 static enum ls_err mend_fleet(struct run *r, struct ls_diag *diag)
 {
     if (coord_fleet_complete(r->fleet))
         return LS_OK;
-    if (r->restarts++ >= RESTARTS_MAX)
+    if (coord_fleet_is_local(r->fleet) && r->restarts++ >= RESTARTS_MAX)
         return ls_fail(diag, LS_EIO, "agents were lost in %u trials; giving up", RESTARTS_MAX + 1);
     return run_gather(r, diag);
 }
@@ -91,10 +92,15 @@ static enum ls_err look_around(struct run *r, struct ls_diag *diag)
     enum ls_err rc = coord_ship_create(r->options->plan, r->options->base_dir, &r->ship, diag);
 
     if (rc == LS_OK)
-        rc = run_divide_cpus(r, diag);
-    if (rc == LS_OK)
-        rc = open_store(r, diag);
+        rc = run_plan_fleet(r, diag);
     r->unusable = rc != LS_OK;
+    if (rc == LS_OK)
+        rc = run_create_fleet(r, diag);
+    if (rc != LS_OK)
+        return rc;
+    rc = open_store(r, diag);
+    r->begun = rc == LS_OK;
+    r->unusable = !r->begun;
     run_load_calibration(r);
     return rc;
 }
@@ -115,11 +121,7 @@ static enum ls_err set_up(struct run *r, struct ls_diag *diag)
     if (r->loop == NULL)
         return ls_fail(diag, LS_ENOMEM, "no event loop could be made");
     ev_timer_init(&r->timer, run_on_timer, 0., 0.);
-    ev_signal_init(&r->on_int, run_on_signal, SIGINT);
-    ev_signal_init(&r->on_term, run_on_signal, SIGTERM);
-    r->on_int.data = r->on_term.data = r;
-    ev_signal_start(r->loop, &r->on_int);
-    ev_signal_start(r->loop, &r->on_term);
+    coord_signals_begin(&r->signals, r->loop, run_on_signal, r);
     return LS_OK;
 }
 
@@ -136,12 +138,8 @@ static void tear_down(struct run *r)
     r->progress = NULL;
     if (r->loop == NULL)
         return;
-    ev_signal_stop(r->loop, &r->on_int);
-    ev_signal_stop(r->loop, &r->on_term);
+    coord_signals_end(&r->signals);
     ev_loop_destroy(r->loop);
-    /* What follows is the printing of the result: one document, whole. */
-    (void)signal(SIGINT, SIG_IGN);
-    (void)signal(SIGTERM, SIG_IGN);
 }
 
 static int exit_status(const struct run *r, enum ls_err rc)
@@ -169,7 +167,7 @@ static int finish(struct run *r, enum ls_err rc, struct ls_diag *diag)
     else if (rc != LS_OK)
         coord_progress_say(r->progress, "lockstep: %s", diag->text);
     coord_fill_end(r->result, status, rc != LS_OK || r->interrupted ? diag->text : "");
-    if (r->fleet == NULL || save(r, diag) == LS_OK)
+    if (!r->begun || save(r, diag) == LS_OK)
         return status;
     coord_progress_say(r->progress, "lockstep: %s", diag->text);
     if (status != COORD_EXIT_OK && status != COORD_EXIT_INVALID)
@@ -196,7 +194,7 @@ int coord_run(const struct coord_run_options *options, Ls__Result **out_result, 
     if (rc == LS_OK)
         rc = look_around(&r, &diag);
     if (rc == LS_OK)
-        rc = run_make_fleet(&r, &diag);
+        rc = run_first_gather(&r, &diag);
     if (rc == LS_OK)
         rc = run_all(&r, &diag);
     status = finish(&r, rc, &diag);

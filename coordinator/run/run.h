@@ -17,6 +17,9 @@ struct coord_run_options {
     const char *plan_sha256;
     const char *base_dir; /* what the targets' files are relative to */
     const char *out_dir;  /* NULL: results/NAME-TIME; "": nothing is written */
+    const char *listen;   /* where agents come to; NULL: local ones, started by the run */
+    const char *keys;     /* folder of key and certificates; NULL: none */
+    int64_t wait_ns;      /* for remote agents that are missing */
     bool quiet;
     bool calibrating;            /* its figures are not held against an earlier calibration */
     uint32_t workers_per_client; /* 0: one for each of its CPUs */

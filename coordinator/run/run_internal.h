@@ -14,18 +14,20 @@
 #include "coordinator/run/run.h"
 #include "coordinator/run/ship.h"
 #include "coordinator/run/trial.h"
+#include "coordinator/signals.h"
 
 struct run {
     const struct coord_run_options *options;
     struct ev_loop *loop;
     ev_timer timer;
-    ev_signal on_int;
-    ev_signal on_term;
+    struct coord_signals signals;
     struct coord_fleet *fleet;       /* owned */
     struct coord_store *store;       /* owned; NULL: nothing is written */
     struct coord_progress *progress; /* owned */
-    struct ls_cpuset allowed;        /* what this process may use */
-    struct coord_cpus cpus;
+    uint32_t servers;                /* places 0 .. servers - 1 of the fleet */
+    uint32_t clients;
+    struct ls_cpuset allowed;     /* what this process may use */
+    struct coord_cpus cpus;       /* by place; of remote agents once they are there */
     struct coord_ship *ship;      /* owned; the targets' files */
     Ls__Calibration *calibration; /* owned; NULL: none, or not to be looked at */
     Ls__Result *result;           /* owned until handed out */
@@ -33,12 +35,15 @@ struct run {
     bool interrupted;
     bool leaving;  /* interrupted again: nothing is waited for any more */
     bool unusable; /* plan, command line and this machine do not fit */
+    bool begun;    /* there is a place for the result, or none is wanted */
     bool incomplete;
-    bool refused; /* by a host's policy */
+    bool refused; /* by a host's policy, or for want of the right keys */
     bool invalid;
     uint32_t restarts;
+    char waited_for[1024]; /* what was said last of who is missing */
     /* the trial that runs */
     const struct coord_trial *trial;
+    Ls__Target target; /* the trial's, with the address that it is loaded at; borrows all else */
     struct coord_machine *machine;
     struct coord_merge *merge;
     struct coord_store_trial *files;
@@ -51,17 +56,25 @@ struct run {
 };
 
 /* run_loop.c */
-void run_on_signal(struct ev_loop *loop, ev_signal *w, int events);
+extern const struct coord_fleet_env run_fleet_env; /* but for ctx, which is the run */
+void run_on_signal(void *ctx, int number);
 void run_on_timer(struct ev_loop *loop, ev_timer *w, int events);
 /* A report could not be kept (store_error says why): ends the trial. */
 void run_storing_failed(struct run *r, int64_t now_ns);
 /* Waits for the next event, at most until due_ns, and does what is due. */
 void run_pump(struct run *r, int64_t due_ns);
-enum ls_err run_divide_cpus(struct run *r, struct ls_diag *diag) LS_NODISCARD;
-enum ls_err run_make_fleet(struct run *r, struct ls_diag *diag) LS_NODISCARD;
-/* Starts whoever is not here and waits for all. */
+
+/* run_fleet.c */
+/* How many agents there are to be, and which CPUs local ones get. */
+enum ls_err run_plan_fleet(struct run *r, struct ls_diag *diag) LS_NODISCARD;
+/* Listens; nobody has come yet. */
+enum ls_err run_create_fleet(struct run *r, struct ls_diag *diag) LS_NODISCARD;
+enum ls_err run_first_gather(struct run *r, struct ls_diag *diag) LS_NODISCARD;
+/* Starts whoever is not here, or waits for all. */
 enum ls_err run_gather(struct run *r, struct ls_diag *diag) LS_NODISCARD;
 void run_say_bye(struct run *r);
+/* The address that clients load a target at. */
+const char *run_target_host(const struct run *r, const Ls__Target *target);
 
 /* run_trial.c */
 void run_load_calibration(struct run *r);

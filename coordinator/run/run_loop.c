@@ -11,17 +11,13 @@
 #include "coordinator/exit.h"
 #include "coordinator/run/run_internal.h"
 
-#define ENROL_TIMEOUT_NS (15 * LS_NS_PER_S)
-#define BYE_TIMEOUT_NS   (5 * LS_NS_PER_S)
-
 /* ---- events */
 
-void run_on_signal(struct ev_loop *loop, ev_signal *w, int events)
+void run_on_signal(void *ctx, int number)
 {
-    struct run *r = w->data;
+    struct run *r = ctx;
 
-    (void)loop;
-    (void)events;
+    (void)number;
     if (r->interrupted) { /* the second one: leave at once, and take the agents along */
         r->leaving = true;
         return;
@@ -138,11 +134,16 @@ static void on_lost(void *ctx, struct coord_agent *agent)
     coord_machine_lost(r->machine, agent->index, agent->why_lost, ls_clock_mono_ns());
 }
 
-static void on_changed(void *ctx, struct coord_agent *agent)
+static void on_refused(void *ctx, const char *who, const char *why)
 {
-    (void)ctx;
-    (void)agent; /* run_pump() looks again after every event */
+    struct run *r = ctx;
+
+    coord_progress_note(r->progress, "refused %s: %s", who, why);
 }
+
+const struct coord_fleet_env run_fleet_env = {
+    .report = on_report, .clock = on_clock, .lost = on_lost, .refused = on_refused
+};
 
 /* ---- the loop */
 
@@ -195,89 +196,4 @@ void run_pump(struct run *r, int64_t due_ns)
     ev_timer_set(&r->timer, next_ns > now_ns ? (double)(next_ns - now_ns) / 1e9 : 0., 0.);
     ev_timer_start(r->loop, &r->timer);
     ev_run(r->loop, EVRUN_ONCE);
-}
-
-/* ---- the fleet */
-
-/* Starts whoever is not here and waits; a fleet that is complete already costs nothing. */
-enum ls_err run_gather(struct run *r, struct ls_diag *diag)
-{
-    int64_t limit_ns = ls_clock_mono_ns() + ENROL_TIMEOUT_NS;
-    enum ls_err rc = coord_fleet_start(r->fleet, diag);
-
-    while (rc == LS_OK && !coord_fleet_complete(r->fleet)) {
-        if (r->interrupted)
-            return ls_fail(diag, LS_ESTATE, "interrupted");
-        for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++) {
-            const struct coord_agent *a = coord_fleet_agent(r->fleet, i);
-
-            if (a->lost && a->local.pid == 0)
-                return ls_fail(diag, LS_EIO, "%s", a->why_lost);
-            if (!a->up && ls_clock_mono_ns() >= limit_ns)
-                return ls_fail(diag, LS_ETIMEOUT, "agent %s did not enrol within %d s", a->name,
-                               (int)(ENROL_TIMEOUT_NS / LS_NS_PER_S));
-        }
-        run_pump(r, limit_ns);
-    }
-    return rc;
-}
-
-void run_say_bye(struct run *r)
-{
-    int64_t limit_ns = ls_clock_mono_ns() + BYE_TIMEOUT_NS;
-
-    if (r->fleet == NULL || r->leaving)
-        return;
-    coord_fleet_bye(r->fleet, "the run is over");
-    while (!coord_fleet_gone(r->fleet) && ls_clock_mono_ns() < limit_ns && !r->leaving)
-        run_pump(r, limit_ns);
-}
-
-/* The coordinator keeps off the CPUs of the server under test, where there are others. */
-static void keep_off(const struct run *r)
-{
-    struct ls_cpuset rest = r->allowed;
-    struct ls_diag diag;
-
-    if (r->cpus.servers == 0)
-        return;
-    for (size_t i = 0; i < LS_ARRAY_LEN(rest.bits); i++)
-        rest.bits[i] &= ~r->cpus.agents[0].bits[i];
-    if (ls_cpuset_count(&rest) > 0 && ls_cpuset_set_affinity(0, &rest, &diag) != LS_OK)
-        ls_log(LS_LOG_WARN, "run.not_pinned", "%s", diag.text);
-}
-
-enum ls_err run_divide_cpus(struct run *r, struct ls_diag *diag)
-{
-    const Ls__Fleet *wish = r->options->plan->fleet;
-    uint32_t servers = 0;
-    enum ls_err rc = ls_cpuset_get_affinity(0, &r->allowed, diag);
-
-    for (size_t i = 0; i < r->options->plan->n_targets; i++) {
-        if (!r->options->plan->targets[i]->external)
-            servers = wish->servers;
-    }
-    return rc == LS_OK
-               ? coord_cpus_assign(wish->cpus, &r->allowed, servers, wish->clients, &r->cpus, diag)
-               : rc;
-}
-
-enum ls_err run_make_fleet(struct run *r, struct ls_diag *diag)
-{
-    const struct coord_fleet_env env = {
-        .report = on_report, .clock = on_clock, .lost = on_lost, .changed = on_changed, .ctx = r
-    };
-    enum ls_err rc = coord_fleet_create(r->loop, r->run_id, r->cpus.servers, r->cpus.clients, &env,
-                                        &r->fleet, diag);
-
-    if (rc != LS_OK)
-        return rc;
-    for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++) {
-        struct coord_agent *a = coord_fleet_agent(r->fleet, i);
-
-        a->cpus = r->cpus.agents[i];
-        a->cpus_shared = coord_cpus_is_shared(&r->cpus, i);
-    }
-    keep_off(r);
-    return run_gather(r, diag);
 }

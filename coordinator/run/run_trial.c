@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/pb.h"
 #include "common/units.h"
 #include "coordinator/plan/load_law.h"
 #include "coordinator/run/fill.h"
@@ -90,7 +91,7 @@ static void places_fini(struct places *p)
 /* No worker without a connection: the first workers have the larger shares. */
 static uint32_t workers_of(const struct run *r, const struct coord_agent *a, uint32_t connections)
 {
-    uint32_t servers = r->cpus.servers;
+    uint32_t servers = r->servers;
     uint32_t clients = coord_fleet_size(r->fleet) - servers;
     uint32_t n = r->options->workers_per_client;
 
@@ -125,7 +126,7 @@ static enum ls_err places_init(const struct run *r, const Ls__Workload *workload
         p.names[i] = a->name;
         p.cpus[i] = ls_cpuset_format(&a->cpus, p.cpu_texts[i], sizeof(p.cpu_texts[i]));
         p.workers[i] = workers_of(r, a, workload->connections);
-        if (i < r->cpus.servers && a->local.pid == 0) /* local ones are on loopback */
+        if (i < r->servers && a->address[0] != '\0') /* local ones are on loopback */
             p.servers[p.server_count++] = a->address;
         p.agents[i] = (struct coord_merge_agent){ .name = a->name, .role = a->role };
     }
@@ -175,11 +176,11 @@ static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_d
     }
     return coord_machine_create(
         &(struct coord_machine_spec){ .trial = r->trial->index,
-                                      .target = r->trial->target,
+                                      .target = &r->target,
                                       .workload = w,
                                       .seed = r->options->trials->seed,
-                                      .servers = r->cpus.servers,
-                                      .clients = coord_fleet_size(r->fleet) - r->cpus.servers,
+                                      .servers = r->servers,
+                                      .clients = r->clients,
                                       .names = p->names,
                                       .cpus = p->cpus,
                                       .workers = p->workers,
@@ -329,7 +330,7 @@ static void judge(struct run *r, Ls__Trial *trial, const struct coord_books *boo
                                        .changes = !coord_load_is_steady(w),
                                        .shared_cores = r->cpus.shared,
                                        .shared_why = r->cpus.why,
-                                       .server_cpus = r->cpus.servers > 0
+                                       .server_cpus = r->servers > 0
                                                           ? ls_cpuset_count(&r->cpus.agents[0])
                                                           : 0 };
     find_governors(trial, &in);
@@ -400,6 +401,8 @@ enum ls_err run_one_trial(struct run *r, const struct coord_trial *trial, struct
     enum ls_err rc;
 
     r->trial = trial;
+    r->target = *trial->target;
+    r->target.host = ls_pb_text(run_target_host(r, trial->target));
     r->store_failed = false;
     r->trouble_code[0] = '\0';
     r->started_wall_ns = ls_clock_wall_ns();

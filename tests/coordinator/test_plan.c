@@ -108,7 +108,7 @@ static void every_default_is_filled_in(void **state)
         "{\"name\":\"my-plan\",\"fleet\":{\"clients\":1,\"servers\":1,\"cpus\":{\"server\":"
         "\"auto\",\"client\":\"auto\",\"allow_overlap\":false},\"max_start_skew\":\"5ms\","
         "\"on_agent_loss\":\"abort\"},\"targets\":[{\"name\":\"t\",\"command\":[\"x\"],"
-        "\"host\":\"127.0.0.1\",\"port\":1,\"external\":false,\"ready\":{\"request\":{"
+        "\"host\":\"auto\",\"port\":1,\"external\":false,\"ready\":{\"request\":{"
         "\"method\":\"GET\",\"path\":\"/\"},\"timeout\":\"10s\"},\"stop\":{\"signal\":"
         "\"TERM\",\"grace\":\"6s\"}}],\"workloads\":[{\"name\":\"w\",\"http\":{\"requests\":"
         "[{\"method\":\"GET\",\"path\":\"/\",\"weight\":1}],\"pipeline\":1},\"connections\":64,\"load\":{"

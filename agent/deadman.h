@@ -1,0 +1,27 @@
+/* agent/deadman.h - ends this process when its control thread hangs.
+ *
+ * Load must not outlive the one who asked for it. A control thread that hangs hears neither ABORT
+ * nor that the coordinator has gone, and the workers would go on for ever: then the process ends,
+ * and with it the workers; the supervisors of its targets see that and end them.
+ *
+ * Time is counted in turns of the watching thread and not by a clock: a process that was stopped as
+ * a whole (SIGSTOP, a suspended machine) has not hung.
+ */
+#ifndef LS_AGENT_DEADMAN_H
+#define LS_AGENT_DEADMAN_H
+
+#include <stdint.h>
+
+#include "common/err.h"
+
+struct agent_deadman;
+
+/* after_ns without a beat (seen to a quarter of a second) ends: hung(ctx) is called on the watching
+ * thread; NULL: logs it and ends the process with AGENT_EXIT_FAULT. */
+enum ls_err agent_deadman_start(int64_t after_ns, void (*hung)(void *ctx), void *ctx,
+                                struct agent_deadman **out_deadman,
+                                struct ls_diag *diag) LS_NODISCARD;
+void agent_deadman_beat(struct agent_deadman *deadman); /* NULL is fine */
+void agent_deadman_stop(struct agent_deadman *deadman); /* NULL is fine */
+
+#endif
