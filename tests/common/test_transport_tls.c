@@ -339,6 +339,86 @@ static void a_coordinator_without_a_sound_certificate_gets_no_agent(void **state
     }
 }
 
+/* ---- keys that change while the programs run ---- */
+
+static bool is_back(struct rig *rig)
+{
+    return rig->resumes > 0 && rig_both_up(rig);
+}
+
+static void a_renewed_certificate_is_used_for_the_next_connection(void **state)
+{
+    char before[LS_SHA256_HEX];
+    char coordinator_before[LS_SHA256_HEX];
+    struct tls_rig t;
+
+    (void)state;
+    tls_rig_init(&t);
+    tls_rig_keys(&t);
+    tls_rig_listen(&t);
+    tls_rig_dial(&t, "127.0.0.1", "client-1", "boot-a");
+    rig_until(&t.rig, rig_both_up);
+    memcpy(before, ls_peer_identity(t.rig.peer)->fingerprint, sizeof(before));
+    memcpy(coordinator_before, ls_dialer_identity(t.rig.dialer)->fingerprint, sizeof(before));
+    keys_issue_agent(t.keys, "client-1", t.agent_dir);
+    keys_issue_coordinator(t.keys, "main", t.coordinator_dir);
+    ls_dialer_drop(t.rig.dialer);
+    rig_until(&t.rig, is_back);
+    assert_int_equal(t.rig.enrolled, 1); /* the same session */
+    assert_string_not_equal(ls_peer_identity(t.rig.peer)->fingerprint, before);
+    assert_string_not_equal(ls_dialer_identity(t.rig.dialer)->fingerprint, coordinator_before);
+    assert_string_equal(tls_rig_log(&t), "");
+    tls_rig_fini(&t);
+}
+
+static void an_agent_revoked_in_the_middle_does_not_come_back(void **state)
+{
+    struct tls_rig t;
+
+    (void)state;
+    tls_rig_init(&t);
+    tls_rig_keys(&t);
+    tls_rig_listen(&t);
+    tls_rig_dial(&t, "127.0.0.1", "client-1", "boot-a");
+    rig_until(&t.rig, rig_both_up);
+    keys_revoke(t.keys, t.agent_dir);
+    keys_write_crl(t.keys, t.coordinator_dir); /* the coordinator's alone, while it listens */
+    ls_dialer_drop(t.rig.dialer);
+    rig_until(&t.rig, is_turned_away);
+    tls_rig_expect_log(&t, "why=certificate revoked: it says it is lockstep:agent/client-1");
+    assert_int_equal(t.rig.resumes, 0);
+    keys_issue_agent(t.keys, "client-1", t.agent_dir); /* another chance */
+    rig_until(&t.rig, is_back);
+    tls_rig_fini(&t);
+}
+
+static bool has_said_that_it_keeps_the_old_ones(struct rig *rig)
+{
+    struct tls_rig *t = (struct tls_rig *)rig;
+
+    return strstr(tls_rig_log(t), "tls.not_renewed") != NULL && is_back(rig);
+}
+
+static void keys_that_are_broken_in_the_middle_are_not_taken_over(void **state)
+{
+    static const struct keys_want broken = { .names = "URI:lockstep:agent/client-1",
+                                             .purpose = "clientAuth",
+                                             .foreign_key = true };
+    struct tls_rig t;
+
+    (void)state;
+    tls_rig_init(&t);
+    tls_rig_keys(&t);
+    tls_rig_listen(&t);
+    tls_rig_dial(&t, "127.0.0.1", "client-1", "boot-a");
+    rig_until(&t.rig, rig_both_up);
+    keys_issue(t.keys, &broken, t.agent_dir);
+    ls_dialer_drop(t.rig.dialer);
+    rig_until(&t.rig, has_said_that_it_keeps_the_old_ones);
+    tls_rig_expect_log(&t, "the keys from before stay in use");
+    tls_rig_fini(&t);
+}
+
 /* ---- before anything is dialled ---- */
 
 static void keys_of_the_wrong_kind_are_refused_at_once(void **state)
@@ -391,6 +471,9 @@ int main(void)
         cmocka_unit_test(a_client_of_tls_1_2_is_turned_away),
         cmocka_unit_test(an_agent_by_another_name_than_its_certificate_s_is_refused),
         cmocka_unit_test(a_coordinator_without_a_sound_certificate_gets_no_agent),
+        cmocka_unit_test(a_renewed_certificate_is_used_for_the_next_connection),
+        cmocka_unit_test(an_agent_revoked_in_the_middle_does_not_come_back),
+        cmocka_unit_test(keys_that_are_broken_in_the_middle_are_not_taken_over),
         cmocka_unit_test(keys_of_the_wrong_kind_are_refused_at_once),
     };
     return cmocka_run_group_tests_name("common.transport_tls", tests, NULL, NULL);

@@ -109,6 +109,13 @@ int tls_rig_connect(const struct tls_rig *t)
     return fd;
 }
 
+static void on_readable(struct ev_loop *loop, ev_io *w, int events)
+{
+    (void)loop;
+    (void)w;
+    (void)events;
+}
+
 void tls_rig_client(struct tls_rig *t, const char *dir, int max_version)
 {
     tls_rig_client_end(t);
@@ -121,6 +128,8 @@ void tls_rig_client(struct tls_rig *t, const char *dir, int max_version)
     assert_non_null(t->ssl);
     assert_int_equal(SSL_set_fd(t->ssl, t->fd), 1);
     SSL_set_connect_state(t->ssl);
+    ev_io_init(&t->readable, on_readable, t->fd, EV_READ);
+    ev_io_start(t->rig.loop, &t->readable);
     t->shook_hands = t->ended = false;
     t->got_len = 0;
 }
@@ -129,6 +138,7 @@ void tls_rig_client_end(struct tls_rig *t)
 {
     SSL_free(t->ssl);
     t->ssl = NULL;
+    ev_io_stop(t->rig.loop, &t->readable);
     if (t->fd >= 0)
         (void)close(t->fd);
     t->fd = -1;

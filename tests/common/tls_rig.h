@@ -20,6 +20,7 @@ struct tls_rig {
     SSL_CTX *ctx;
     SSL *ssl;
     int fd;
+    ev_io readable; /* wakes the loop, so that conditions are looked at */
     bool shook_hands;
     bool ended; /* the other end closed, or TLS failed */
     unsigned char got[4096];
