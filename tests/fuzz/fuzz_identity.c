@@ -1,5 +1,5 @@
-/* A certificate's bytes: who it says its holder is. What is accepted can be trusted to be short, safe
- * in a log and as a file's name, and the same when it is read again. */
+/* A certificate's bytes: who it says its holder is. What is accepted can be trusted to be short,
+ * safe in a log and as a file's name, and the same when it is read again. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
