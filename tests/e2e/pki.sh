@@ -64,22 +64,20 @@ says out 'certificate revoked'
 
 # ---- agents without keys, and with those that are of no use
 
-if "$agent" --help | grep -q -- --keys; then
-    expect 5 "$agent" --dial tcp://192.0.2.1:7000 --name client-1 --role client
-    says err 'use tls+tcp://192.0.2.1:7000 and --keys DIR'
-    expect 5 "$agent" --dial tls+tcp://192.0.2.1:7000 --name client-1 --role client
-    says err '--keys DIR'
-    expect 5 "$agent" --dial tls+tcp://192.0.2.1:7000 --name client-1 --role client --keys keys
-    says err 'certificate revoked'
-    expect 5 "$agent" --dial tls+tcp://192.0.2.1:7000 --name client-1 --role client --keys nowhere
-    says err 'lockstep pki issue'
-    expect 0 "$lockstep" pki issue agent client-2 --out two
-    expect 5 "$agent" --dial tls+tcp://192.0.2.1:7000 --name client-1 --role client --keys two
-    says err 'those of lockstep:agent/client-2'
-    chmod 640 two/key.pem
-    expect 5 "$agent" --dial tls+tcp://192.0.2.1:7000 --name client-2 --role client --keys two
-    says err 'chmod 600'
-    expect 5 "$agent" --dial tls+tcp://192.0.2.1:7000 --name main --role client \
-        --keys pki/issued/coordinator-main
-    says err 'and this is an agent'
-fi
+expect 5 "$agent" --dial tcp://192.0.2.1:7000 --name client-1 --role client
+says err 'use tls+tcp://192.0.2.1:7000 and --keys DIR'
+expect 5 "$agent" --dial tls+tcp://192.0.2.1:7000 --name client-1 --role client
+says err '--keys DIR'
+expect 5 "$agent" --dial tls+tcp://192.0.2.1:7000 --name client-1 --role client --keys keys
+says err 'certificate revoked'
+expect 5 "$agent" --dial tls+tcp://192.0.2.1:7000 --name client-1 --role client --keys nowhere
+says err 'lockstep pki issue'
+expect 0 "$lockstep" pki issue agent client-2 --out two
+expect 5 "$agent" --dial tls+tcp://192.0.2.1:7000 --name client-1 --role client --keys two
+says err 'those of lockstep:agent/client-2'
+chmod 640 two/key.pem
+expect 5 "$agent" --dial tls+tcp://192.0.2.1:7000 --name client-2 --role client --keys two
+says err 'chmod 600'
+expect 5 "$agent" --dial tls+tcp://192.0.2.1:7000 --name main --role client \
+    --keys pki/issued/coordinator-main
+says err 'and this is an agent'
