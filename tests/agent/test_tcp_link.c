@@ -42,6 +42,7 @@ struct side {
     bool opened;
     int open_error;
     uint64_t received;
+    size_t largest;   /* of a receive, since it was set to 0 */
     int64_t wall_ns;  /* of the last receive */
     unsigned stamped; /* receives with a stamp */
     bool in_order;    /* byte i received was (uint8_t)(i % 251) */
@@ -89,6 +90,7 @@ static void on_bytes(void *ctx, struct ls_bytes in, int64_t wall_ns)
     for (size_t i = 0; i < in.len; i++)
         side->in_order = side->in_order && in.data[i] == pattern(side->received + i);
     side->received += in.len;
+    side->largest = in.len > side->largest ? in.len : side->largest;
     side->wall_ns = wall_ns;
     side->stamped += wall_ns != 0;
     if (side->close_in_bytes)
@@ -399,6 +401,87 @@ static void what_arrived_before_the_fin_is_handed_over_before_the_end(void **sta
     teardown(&side);
 }
 
+#define BUFFER_BYTES \
+    16384u /* what io_uring's receives take at most, until they see that more comes */
+
+static void peer_answers(struct side *side, uint64_t len)
+{
+    side->largest = 0;
+    peer_send(side, side->received, len);
+    turn_until_count(side, &side->received, side->received + len);
+    assert_true(side->in_order);
+}
+
+/* After it bytes come as they are there. */
+static void bring_much(struct side *side)
+{
+    peer_answers(side, 100000);
+    peer_answers(side, 100000);
+    assert_true(side->largest > BUFFER_BYTES);
+}
+
+static void large_and_small_answers_follow_each_other_and_so_does_the_end(void **state)
+{
+    bool is_uring = strcmp(way->io, "io_uring") == 0;
+    uint64_t total;
+    struct side side;
+
+    (void)state;
+    setup(&side);
+    connect_both(&side);
+    for (unsigned round = 0; round < 3; round++) {
+        peer_answers(&side, 100000);
+        if (is_uring)
+            assert_true(side.largest <= BUFFER_BYTES);
+        bring_much(&side);
+        for (unsigned i = 0; i < 40; i++)
+            peer_answers(&side, 1 + i);
+        assert_int_equal(side.ends, 0);
+    }
+    bring_much(&side);
+    if (way->stamps)
+        assert_true(side.stamped > 0 && side.wall_ns > 0);
+    total = side.received + 50000;
+    peer_send(&side, side.received, 50000);
+    assert_int_equal(shutdown(side.peer, SHUT_WR), 0);
+    side.to_send = 10; /* its end is not ours */
+    flush(&side);
+    peer_receive(&side, 10);
+    turn_until_ended(&side);
+    assert_int_equal(side.how, LOAD_CLOSED_EARLY);
+    assert_int_equal(side.received, total);
+    assert_true(side.in_order);
+    teardown(&side);
+}
+
+static void a_reset_among_large_answers_is_told_once(void **state)
+{
+    struct side side;
+
+    (void)state;
+    setup(&side);
+    connect_both(&side);
+    bring_much(&side);
+    peer_reset(&side);
+    turn_until_ended(&side);
+    assert_int_equal(side.how, LOAD_RESET);
+    assert_int_equal(side.error, ECONNRESET);
+    assert_int_equal(side.ends, 1);
+    teardown(&side);
+
+    setup(&side);
+    connect_both(&side);
+    bring_much(&side);
+    side.close_in_bytes = true;
+    peer_send(&side, side.received, 50000);
+    turn_until_count(&side, &side.received, side.received + 1);
+    peer_reset(&side);
+    for (unsigned i = 0; i < 3; i++)
+        side.link->turn(side.hub, 0);
+    assert_int_equal(side.ends, 0);
+    teardown(&side);
+}
+
 static void a_failed_send_is_reported_later_and_stops_the_pulling(void **state)
 {
     struct side side;
@@ -702,6 +785,8 @@ int main(void)
         cmocka_unit_test(an_address_that_cannot_be_is_an_error_of_the_open),
         cmocka_unit_test(fin_and_reset_are_told_apart),
         cmocka_unit_test(what_arrived_before_the_fin_is_handed_over_before_the_end),
+        cmocka_unit_test(large_and_small_answers_follow_each_other_and_so_does_the_end),
+        cmocka_unit_test(a_reset_among_large_answers_is_told_once),
         cmocka_unit_test(a_failed_send_is_reported_later_and_stops_the_pulling),
         cmocka_unit_test(callbacks_may_close_and_then_there_are_no_more),
         cmocka_unit_test(a_link_can_be_opened_again),

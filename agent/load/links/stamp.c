@@ -23,3 +23,22 @@ void stamp_read(const struct cmsghdr *message, int64_t *out_wall_ns)
     memcpy(&stamps, CMSG_DATA(message), sizeof(stamps));
     *out_wall_ns = stamps.ts[0].tv_sec * LS_NS_PER_S + stamps.ts[0].tv_nsec;
 }
+
+ssize_t stamp_receive(int fd, void *buffer, size_t cap, int flags, int64_t *out_wall_ns)
+{
+    union {
+        struct cmsghdr align;
+        uint8_t bytes[STAMP_CONTROL_BYTES];
+    } control;
+    struct iovec where = { .iov_base = buffer, .iov_len = cap };
+    struct msghdr message = { .msg_iov = &where,
+                              .msg_iovlen = 1,
+                              .msg_control = &control,
+                              .msg_controllen = sizeof(control) };
+    ssize_t n = recvmsg(fd, &message, flags);
+
+    for (struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&message) : NULL; c != NULL;
+         c = CMSG_NXTHDR(&message, c))
+        stamp_read(c, out_wall_ns);
+    return n;
+}

@@ -16,4 +16,7 @@ void stamp_request(int fd); /* without effect where there are no stamps */
 /* If message is a stamp: the wall clock, in nanoseconds, when the last byte arrived. */
 void stamp_read(const struct cmsghdr *message, int64_t *out_wall_ns);
 
+/* recv(), and when the last of those bytes arrived; *out_wall_ns is left alone if nobody knows. */
+ssize_t stamp_receive(int fd, void *buffer, size_t cap, int flags, int64_t *out_wall_ns);
+
 #endif

@@ -215,31 +215,11 @@ static void on_connected(struct tcp_link *link)
     hub->env.opened(link->ctx, error);
 }
 
-/* As recv(), with the kernel's stamp. */
-static ssize_t receive_stamped(struct agent_link_hub *hub, int fd, int64_t *out_wall_ns)
-{
-    union {
-        struct cmsghdr align;
-        uint8_t bytes[STAMP_CONTROL_BYTES];
-    } control;
-    struct iovec where = { .iov_base = hub->in, .iov_len = sizeof(hub->in) };
-    struct msghdr message = { .msg_iov = &where,
-                              .msg_iovlen = 1,
-                              .msg_control = &control,
-                              .msg_controllen = sizeof(control) };
-    ssize_t n = recvmsg(fd, &message, 0);
-
-    for (struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&message) : NULL; c != NULL;
-         c = CMSG_NXTHDR(&message, c))
-        stamp_read(c, out_wall_ns);
-    return n;
-}
-
 static void on_readable(struct tcp_link *link)
 {
     struct agent_link_hub *hub = link->hub;
     int64_t wall_ns = 0;
-    ssize_t n = hub->env.stamps ? receive_stamped(hub, link->io.fd, &wall_ns)
+    ssize_t n = hub->env.stamps ? stamp_receive(link->io.fd, hub->in, sizeof(hub->in), 0, &wall_ns)
                                 : recv(link->io.fd, hub->in, sizeof(hub->in), 0);
 
     if (LS_LIKELY(n > 0)) {

@@ -1,9 +1,5 @@
 /* TCP on io_uring completion: receives stay armed and take the kernel's pick of the worker's
- * buffers, sends are gathered and go with the wait (or at once, where the instant counts).
- *
- * What the kernel may still complete belongs to a slot, not to a link: a slot is used again only
- * when nothing of it is under way, so a late completion finds a slot without a link and touches
- * nothing else. */
+ * buffers, sends are gathered and go with the wait (or at once, where the instant counts). */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -14,62 +10,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/load/link.h"
 #include "agent/load/links/source.h"
 #include "agent/load/links/stamp.h"
-#include "agent/load/links/uring_ring.h"
+#include "agent/load/links/uring_impl.h"
 #include "common/clock.h"
 
-#define CHUNK_BYTES 16384u /* most that is pulled at once */
-#define NO_CHUNK    UINT32_MAX
+#define NO_CHUNK UINT32_MAX
 /* So many sends are gathered at most: the last of a batch leaves later than it was pulled by the
  * time that the others take, some 3.5 us each. */
 #define BATCH 32u
 /* Chunks that gathered sends may hold at once, so that 100,000 connections that start together do
  * not touch as many pages: beyond it, sends are made at once. */
 #define CHUNKS_GATHERED 256u
-
-enum kind { KIND_WAKE, KIND_CANCEL, KIND_CONNECT, KIND_RECV, KIND_SEND };
-
-struct uring_link {
-    void *ctx;
-    uint32_t slot;
-    int fd;
-    bool is_open;
-    bool connecting;
-    bool sending;             /* its slot's chunk is under way */
-    bool again;               /* flush() came meanwhile */
-    int error;                /* of a failed send, until it is reported; 0: none */
-    uint32_t out_at;          /* of the chunk: sent */
-    uint32_t out_len;         /* and filled */
-    struct io_uring_sqe *sqe; /* of the send, which may grow ... */
-    uint64_t queued_at;       /* ... while hub->uring.submits has this value */
-};
-
-struct slot {
-    struct uring_link *link; /* NULL: closed, or free */
-    uint32_t chunk;          /* of the send under way; NO_CHUNK: none */
-    uint32_t ops;            /* that will complete yet */
-};
-
-struct agent_link_hub {
-    struct uring uring;
-    struct agent_link_env env;
-    uint32_t source_turn;
-    struct msghdr shape; /* of what a stamped receive writes to its buffer */
-    int wake_fd;         /* owned */
-    int error;           /* why the ring did not start; 0: it has, or was not needed yet */
-    uint64_t woken;      /* read from wake_fd by the kernel */
-    /* Two for each link: the one that it has, and one of before that is still being cancelled. */
-    struct slot *slots;    /* owned */
-    uint32_t *free_slots;  /* owned; a stack */
-    uint32_t *free_chunks; /* owned; a stack, so that the same few are used */
-    uint8_t *chunks;       /* owned, mapped: costs memory only where it was used */
-    uint32_t slot_count;   /* and chunks */
-    uint32_t free_slot_count;
-    uint32_t free_chunk_count;
-    uint8_t out[CHUNK_BYTES];
-};
 
 /* ---- hub ------------------------------------------------------------------------------------- */
 
@@ -81,27 +33,34 @@ static void hub_destroy(struct agent_link_hub *hub)
     if (hub->wake_fd >= 0)
         (void)close(hub->wake_fd); /* holds nothing */
     if (hub->chunks != NULL)
-        (void)munmap(hub->chunks, (size_t)hub->slot_count * CHUNK_BYTES); /* mapped here */
+        (void)munmap(hub->chunks, (size_t)hub->slot_count * URING_CHUNK_BYTES); /* mapped here */
+    if (hub->bulk != NULL)
+        (void)munmap(hub->bulk, URING_BULK_BYTES); /* mapped here */
     free(hub->slots);
     free(hub->free_slots);
     free(hub->free_chunks);
     free(hub);
 }
 
+static void *map(size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return at != MAP_FAILED ? at : NULL;
+}
+
 static enum ls_err alloc_slots(struct agent_link_hub *hub, uint32_t count)
 {
-    void *chunks;
-
     hub->slots = calloc(count, sizeof(*hub->slots));
     hub->free_slots = calloc(count, sizeof(*hub->free_slots));
     hub->free_chunks = calloc(count, sizeof(*hub->free_chunks));
     if (hub->slots == NULL || hub->free_slots == NULL || hub->free_chunks == NULL)
         return LS_ENOMEM;
-    chunks = mmap(NULL, (size_t)count * CHUNK_BYTES, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (chunks == MAP_FAILED)
+    hub->chunks = map((size_t)count * URING_CHUNK_BYTES);
+    hub->bulk = map(URING_BULK_BYTES);
+    if (hub->chunks == NULL || hub->bulk == NULL)
         return LS_ENOMEM;
-    hub->chunks = chunks;
     hub->slot_count = hub->free_slot_count = hub->free_chunk_count = count;
     for (uint32_t i = 0; i < count; i++) {
         hub->slots[i].chunk = NO_CHUNK;
@@ -148,17 +107,12 @@ static void wake(struct agent_link_hub *hub)
     (void)!write(hub->wake_fd, &one, sizeof(one)); /* it takes 2^64 - 2 of them to block */
 }
 
-static void set_data(struct io_uring_sqe *sqe, enum kind kind, uint32_t slot)
-{
-    sqe->user_data = (uint64_t)slot << 8 | (uint64_t)kind;
-}
-
 static void await_wake(struct agent_link_hub *hub)
 {
     struct io_uring_sqe *sqe = uring_sqe(&hub->uring);
 
     io_uring_prep_read(sqe, hub->wake_fd, &hub->woken, sizeof(hub->woken), 0);
-    set_data(sqe, KIND_WAKE, 0);
+    uring_set_data(sqe, URING_WAKE, 0);
 }
 
 /* The first time on the worker's thread. False: it cannot be, and hub->error says why. */
@@ -177,19 +131,19 @@ static bool is_started(struct agent_link_hub *hub)
 
 /* ---- slots, chunks --------------------------------------------------------------------------- */
 
-static void release_chunk(struct agent_link_hub *hub, struct slot *slot)
+static void release_chunk(struct agent_link_hub *hub, struct uring_slot *slot)
 {
     hub->free_chunks[hub->free_chunk_count++] = slot->chunk;
     slot->chunk = NO_CHUNK;
 }
 
-static uint8_t *take_chunk(struct agent_link_hub *hub, struct slot *slot)
+static uint8_t *take_chunk(struct agent_link_hub *hub, struct uring_slot *slot)
 {
     slot->chunk = hub->free_chunks[--hub->free_chunk_count]; /* there is one for each slot */
-    return hub->chunks + (size_t)slot->chunk * CHUNK_BYTES;
+    return hub->chunks + (size_t)slot->chunk * URING_CHUNK_BYTES;
 }
 
-static void release_if_over(struct agent_link_hub *hub, struct slot *slot)
+static void release_if_over(struct agent_link_hub *hub, struct uring_slot *slot)
 {
     if (slot->link == NULL && slot->ops == 0)
         hub->free_slots[hub->free_slot_count++] = (uint32_t)(slot - hub->slots);
@@ -207,13 +161,13 @@ static void send_failed(struct uring_link *link, int error)
 
 static void queue_send(struct agent_link_hub *hub, struct uring_link *link)
 {
-    struct slot *slot = &hub->slots[link->slot];
+    struct uring_slot *slot = &hub->slots[link->slot];
     struct io_uring_sqe *sqe = uring_sqe(&hub->uring);
 
     io_uring_prep_send(sqe, link->fd,
-                       hub->chunks + (size_t)slot->chunk * CHUNK_BYTES + link->out_at,
+                       hub->chunks + (size_t)slot->chunk * URING_CHUNK_BYTES + link->out_at,
                        link->out_len - link->out_at, MSG_NOSIGNAL | MSG_WAITALL);
-    set_data(sqe, KIND_SEND, link->slot);
+    uring_set_data(sqe, URING_SEND, link->slot);
     slot->ops++;
     link->sending = true;
     link->sqe = sqe;
@@ -223,11 +177,11 @@ static void queue_send(struct agent_link_hub *hub, struct uring_link *link)
 /* Fills the rest of the link's chunk. */
 static void fill(struct agent_link_hub *hub, struct uring_link *link)
 {
-    uint8_t *chunk = hub->chunks + (size_t)hub->slots[link->slot].chunk * CHUNK_BYTES;
+    uint8_t *chunk = hub->chunks + (size_t)hub->slots[link->slot].chunk * URING_CHUNK_BYTES;
     size_t len = 1;
 
-    while (len > 0 && CHUNK_BYTES - link->out_len >= AGENT_PULL_LEAST) {
-        len = hub->env.pull(link->ctx, chunk + link->out_len, CHUNK_BYTES - link->out_len);
+    while (len > 0 && URING_CHUNK_BYTES - link->out_len >= AGENT_PULL_LEAST) {
+        len = hub->env.pull(link->ctx, chunk + link->out_len, URING_CHUNK_BYTES - link->out_len);
         link->out_len += (uint32_t)len;
     }
     link->again = len > 0; /* the rest, if there is one, goes with the next chunk */
@@ -235,7 +189,7 @@ static void fill(struct agent_link_hub *hub, struct uring_link *link)
 
 static void gather(struct agent_link_hub *hub, struct uring_link *link)
 {
-    struct slot *slot = &hub->slots[link->slot];
+    struct uring_slot *slot = &hub->slots[link->slot];
 
     (void)take_chunk(hub, slot);
     link->out_at = link->out_len = 0;
@@ -264,7 +218,7 @@ static void send_at_once(struct agent_link_hub *hub, struct uring_link *link)
 {
     size_t len;
 
-    while ((len = hub->env.pull(link->ctx, hub->out, CHUNK_BYTES)) > 0) {
+    while ((len = hub->env.pull(link->ctx, hub->out, URING_CHUNK_BYTES)) > 0) {
         ssize_t n = send(link->fd, hub->out, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 
         if (LS_LIKELY(n == (ssize_t)len))
@@ -297,7 +251,7 @@ static void flush(struct agent_link_hub *hub, void *state)
         gather(hub, link);
 }
 
-static void on_sent(struct agent_link_hub *hub, struct slot *slot, int res)
+static void on_sent(struct agent_link_hub *hub, struct uring_slot *slot, int res)
 {
     struct uring_link *link = slot->link;
 
@@ -320,86 +274,12 @@ static void on_sent(struct agent_link_hub *hub, struct slot *slot, int res)
         flush(hub, link);
 }
 
-/* ---- receive --------------------------------------------------------------------------------- */
-
-static void arm_receive(struct agent_link_hub *hub, struct uring_link *link)
-{
-    struct io_uring_sqe *sqe = uring_sqe(&hub->uring);
-
-    if (hub->env.stamps)
-        io_uring_prep_recvmsg_multishot(sqe, link->fd, &hub->shape, 0);
-    else
-        io_uring_prep_recv_multishot(sqe, link->fd, NULL, 0, 0);
-    sqe->flags |= IOSQE_BUFFER_SELECT;
-    sqe->buf_group = URING_GROUP;
-    set_data(sqe, KIND_RECV, link->slot);
-    hub->slots[link->slot].ops++;
-}
-
-/* What a receive left in buffer: the bytes, and when the kernel had them. No bytes: the end. */
-static struct ls_bytes unpack(struct agent_link_hub *hub, uint8_t *buffer, int res,
-                              int64_t *out_wall_ns)
-{
-    struct io_uring_recvmsg_out *head;
-
-    *out_wall_ns = 0;
-    if (!hub->env.stamps)
-        return (struct ls_bytes){ .data = buffer, .len = (size_t)res };
-    head = io_uring_recvmsg_validate(buffer, res, &hub->shape);
-    if (head == NULL)
-        return (struct ls_bytes){ 0 };
-    for (struct cmsghdr *c = io_uring_recvmsg_cmsg_firsthdr(head, &hub->shape); c != NULL;
-         c = io_uring_recvmsg_cmsg_nexthdr(head, &hub->shape, c))
-        stamp_read(c, out_wall_ns);
-    return (struct ls_bytes){ .data = io_uring_recvmsg_payload(head, &hub->shape),
-                              .len = io_uring_recvmsg_payload_length(head, res, &hub->shape) };
-}
-
-static void end(struct agent_link_hub *hub, struct uring_link *link, int error)
-{
-    if (link->error == 0)
-        link->error = error;
-    hub->env.ended(link->ctx, link->error != 0 ? LOAD_RESET : LOAD_CLOSED_EARLY, link->error);
-}
-
-/* True if the link was told something. */
-static bool on_received(struct agent_link_hub *hub, struct slot *slot,
-                        const struct io_uring_cqe *cqe)
-{
-    struct uring_link *link = slot->link;
-    bool has_buffer = (cqe->flags & IORING_CQE_F_BUFFER) != 0;
-    unsigned id = cqe->flags >> IORING_CQE_BUFFER_SHIFT;
-    bool armed = (cqe->flags & IORING_CQE_F_MORE) != 0;
-    bool told = link != NULL;
-    struct ls_bytes in = { 0 };
-    int64_t wall_ns = 0;
-
-    if (has_buffer && cqe->res > 0)
-        in = unpack(hub, uring_buffer(&hub->uring, id), cqe->res, &wall_ns);
-    if (link == NULL) {
-        told = false;
-    } else if (LS_LIKELY(in.len > 0)) {
-        hub->env.bytes(link->ctx, in, wall_ns);
-        link = slot->link; /* NULL: closed meanwhile */
-    } else if (cqe->res == -ENOBUFS) {
-        told = false; /* all were in use; those that were read are on offer again */
-    } else if (cqe->res < 0 || !armed) {
-        end(hub, link, cqe->res < 0 ? -cqe->res : 0);
-        link = NULL; /* the callee has closed it */
-    }
-    if (has_buffer)
-        uring_offer(&hub->uring, id);
-    if (link != NULL && !armed)
-        arm_receive(hub, link);
-    return told;
-}
-
 /* ---- open, close ----------------------------------------------------------------------------- */
 
 static void close_link(struct agent_link_hub *hub, void *state)
 {
     struct uring_link *link = state;
-    struct slot *slot;
+    struct uring_slot *slot;
 
     if (!link->is_open)
         return;
@@ -411,7 +291,7 @@ static void close_link(struct agent_link_hub *hub, void *state)
 
         io_uring_prep_cancel_fd(sqe, link->fd, IORING_ASYNC_CANCEL_ALL);
         sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
-        set_data(sqe, KIND_CANCEL, 0);
+        uring_set_data(sqe, URING_CANCEL, 0);
         /* At once: a queued send names the descriptor, and a receive under way keeps the
          * connection from being closed by the close of its descriptor. */
         uring_submit_and_collect(&hub->uring);
@@ -420,13 +300,13 @@ static void close_link(struct agent_link_hub *hub, void *state)
     release_if_over(hub, slot);
 }
 
-static void on_connected(struct agent_link_hub *hub, struct slot *slot, int res)
+static void on_connected(struct agent_link_hub *hub, struct uring_slot *slot, int res)
 {
     struct uring_link *link = slot->link;
 
     link->connecting = false;
     if (res == 0)
-        arm_receive(hub, link);
+        uring_arm_receive(hub, link);
     else
         close_link(hub, link);
     hub->env.opened(link->ctx, -res);
@@ -477,7 +357,7 @@ static void open_link(struct agent_link_hub *hub, void *state, void *ctx,
     hub->slots[link->slot].ops = 1;
     sqe = uring_sqe(&hub->uring);
     io_uring_prep_connect(sqe, fd, address, address_len);
-    set_data(sqe, KIND_CONNECT, link->slot);
+    uring_set_data(sqe, URING_CONNECT, link->slot);
     uring_submit(&hub->uring); /* the address is the caller's */
 }
 
@@ -486,22 +366,24 @@ static void open_link(struct agent_link_hub *hub, void *state, void *ctx,
 /* True if anybody was told of it. */
 static bool complete(struct agent_link_hub *hub, const struct io_uring_cqe *cqe)
 {
-    struct slot *slot = &hub->slots[cqe->user_data >> 8];
-    enum kind kind = (enum kind)(cqe->user_data & 0xff);
+    struct uring_slot *slot = &hub->slots[cqe->user_data >> 8];
+    enum uring_kind kind = (enum uring_kind)(cqe->user_data & 0xff);
     bool is_late;
     bool told = false;
 
-    if (kind == KIND_CANCEL) /* nothing was left to cancel */
+    if (kind == URING_CANCEL) /* nothing was left to cancel */
         return false;
-    if (kind == KIND_WAKE) {
+    if (kind == URING_WAKE) {
         await_wake(hub);
         return true;
     }
     is_late = slot->link == NULL;
     slot->ops -= (cqe->flags & IORING_CQE_F_MORE) == 0;
-    if (LS_LIKELY(kind == KIND_RECV)) {
-        told = on_received(hub, slot, cqe);
-    } else if (kind == KIND_SEND) {
+    if (LS_LIKELY(kind == URING_RECV)) {
+        told = uring_on_received(hub, slot, cqe);
+    } else if (kind == URING_READABLE) {
+        told = uring_on_readable(hub, slot, cqe);
+    } else if (kind == URING_SEND) {
         on_sent(hub, slot, cqe->res);
     } else if (slot->link != NULL) {
         on_connected(hub, slot, cqe->res);
