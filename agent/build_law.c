@@ -160,11 +160,14 @@ enum ls_err agent_build_law(const Ls__Workload *in, struct load_workload *out,
 {
     const Ls__Lifetime *lifetime = in->lifetime;
 
+    if (in->min_wait != NULL && !is_sane(in->min_wait->ns))
+        return ls_fail(diag, LS_EPROTO, "PREPARE came with a min_wait out of range");
     if ((in->think != NULL && (in->think->mean == NULL || !is_sane(in->think->mean->ns))) ||
         (lifetime != NULL && lifetime->time != NULL && !is_sane(lifetime->time->ns)))
         return ls_fail(diag, LS_EPROTO, "PREPARE came with a think time or lifetime out of range");
     *out_pieces = NULL;
     out->frugal = in->pacing == LS__PACING__PACING_FRUGAL;
+    out->min_wait_ns = in->min_wait != NULL ? in->min_wait->ns : 0;
     if (in->think != NULL) {
         out->think_ns = in->think->mean->ns;
         out->think_exponential =

@@ -54,6 +54,7 @@ struct arguments {
     const char *cpus;
     const char *io;
     const char *receive_stamps;
+    int64_t min_wait_ns;
     const char *out;
     bool json;
     bool quiet;
@@ -130,6 +131,8 @@ static const struct ls_option rows[] = {
       "auto, libev or io_uring: how the workers wait for their sockets" },
     { "receive-stamps", 0, LS_OPTION_TEXT, ROW(receive_stamps), "WHEN", "auto", 1, 0,
       "auto, on or off: the kernel says when answers arrive (read delay, kernel time)" },
+    { "min-wait", 0, LS_OPTION_DURATION, ROW(min_wait_ns), "TIME", NULL, 1e3, 1e7,
+      "closed loop on io_uring: collect answers for so long before reading them" },
     { "out", 'o', LS_OPTION_TEXT, ROW(out), "DIR", NULL, 1, 0, "write a result folder, too" },
     { "json", 0, LS_OPTION_FLAG, ROW(json), NULL, NULL, 1, 0, "the result as one JSON document" },
     { "quiet", 'q', LS_OPTION_FLAG, ROW(quiet), NULL, NULL, 1, 0, "no progress on stderr" },
@@ -265,6 +268,10 @@ static enum ls_err read_words(struct draft *d, struct ls_diag *diag)
         return ls_fail(diag, LS_EINVAL, "--poisson needs a rate: -R 20k/s");
     if (d->args.think_ns > 0 && (d->args.rate_per_s > 0 || d->args.pipeline > 1))
         return ls_fail(diag, LS_EINVAL, "--think goes with neither -R nor -p");
+    if (d->args.min_wait_ns > 0 && (d->args.rate_per_s > 0 || strcmp(d->args.io, "libev") == 0 ||
+                                    strcmp(d->args.receive_stamps, "off") == 0))
+        return ls_fail(diag, LS_EINVAL,
+                       "--min-wait goes with neither -R nor --io libev nor --receive-stamps off");
     if (strcmp(d->args.pacing, "precise") != 0 && strcmp(d->args.pacing, "frugal") != 0)
         return ls_fail(diag, LS_EINVAL, "--pacing %.40s: precise or frugal is expected",
                        d->args.pacing);
@@ -353,6 +360,7 @@ struct load_parts {
     Ls__Duration think_mean;
     Ls__Lifetime lifetime;
     Ls__Count lifetime_requests;
+    Ls__Duration min_wait;
 };
 
 static void compose_load(const struct draft *d, struct load_parts *p, Ls__Workload *workload)
@@ -360,7 +368,7 @@ static void compose_load(const struct draft *d, struct load_parts *p, Ls__Worklo
     *p = (struct load_parts){ LS__LOAD__INIT,    LS__CLOSED__INIT,   LS__CONSTANT__INIT,
                               LS__POISSON__INIT, LS__COUNT__INIT,    LS__RATE__INIT,
                               LS__THINK__INIT,   LS__DURATION__INIT, LS__LIFETIME__INIT,
-                              LS__COUNT__INIT };
+                              LS__COUNT__INIT,   LS__DURATION__INIT };
     p->rate.per_s = d->args.rate_per_s;
     p->constant.rate = p->poisson.rate = &p->rate;
     p->count.n = d->args.requests;
@@ -382,6 +390,8 @@ static void compose_load(const struct draft *d, struct load_parts *p, Ls__Worklo
     workload->load = &p->load;
     workload->think = d->args.think_ns > 0 ? &p->think : NULL;
     workload->lifetime = d->args.lifetime > 0 ? &p->lifetime : NULL;
+    p->min_wait.ns = d->args.min_wait_ns;
+    workload->min_wait = d->args.min_wait_ns > 0 ? &p->min_wait : NULL;
     workload->has_pacing = true;
     workload->pacing = strcmp(d->args.pacing, "frugal") == 0 ? LS__PACING__PACING_FRUGAL
                                                              : LS__PACING__PACING_PRECISE;

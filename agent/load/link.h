@@ -36,6 +36,9 @@ struct agent_link_env {
 
     bool at_once; /* what flush() pulls is sent before it returns, not gathered until turn() */
     bool stamps;  /* have the kernel say when bytes arrived */
+    /* A turn may wait so long for more to happen, although something has; 0: it must not. Without
+     * effect where probe_min_wait() says so. */
+    int64_t min_wait_ns;
 
     const struct sockaddr_storage *sources; /* what to bind to, by turns; outlive the hub */
     uint32_t source_count;                  /* 0: the kernel chooses */
@@ -57,6 +60,9 @@ struct agent_link_class {
     /* Does it work on this host, as far as this process may? LS_EIO, with the reason. NULL: it
      * does. */
     enum ls_err (*probe)(struct ls_diag *diag);
+
+    /* Does env.min_wait_ns have an effect here? LS_EIO, with the reason. NULL: in no case. */
+    enum ls_err (*probe_min_wait)(struct ls_diag *diag);
 
     /* At most links_max links will be open at once. */
     enum ls_err (*hub_create)(const struct agent_link_env *env, uint32_t links_max,

@@ -30,7 +30,7 @@ struct agent_load {
     const struct agent_link_class *link;
     const struct agent_link_class *carrier; /* of link, if that is TLS */
     struct agent_link_class tls_link;
-    struct ls_diag io_reason; /* LS_OK: the link is what was asked for */
+    struct ls_diag io_reason; /* LS_OK: the link is and does what was asked for */
     enum load_state state;
     struct agent_preflight *preflight; /* owned */
 
@@ -84,7 +84,26 @@ static enum ls_err check_workload(const struct load_workload *w, struct ls_diag 
         return ls_fail(diag, LS_EINVAL, "only a closed loop without pipelining can think");
     if (w->lifetime_ns < 0)
         return ls_fail(diag, LS_ERANGE, "connections must live longer than nothing");
+    if (w->min_wait_ns < 0 || (w->min_wait_ns > 0 && w->law != LOAD_LAW_CLOSED))
+        return ls_fail(diag, LS_EINVAL, "only a closed loop can wait for more answers");
     return LS_OK;
+}
+
+/* Min-wait may have no effect here, which is no reason not to run but to say so. */
+static void look_at_min_wait(const struct load_workload *workload,
+                             const struct agent_link_class *link, struct ls_diag *reason)
+{
+    struct ls_diag why = { 0 };
+    struct ls_diag before = *reason;
+
+    if (workload->min_wait_ns == 0)
+        return;
+    if (link->probe_min_wait == NULL)
+        (void)ls_fail(&why, LS_EINVAL, "it needs io_uring");
+    else if (link->probe_min_wait(&why) == LS_OK)
+        return;
+    (void)ls_fail(reason, LS_EINVAL, "%.120s%smin_wait has no effect: %.90s", before.text,
+                  before.text[0] != '\0' ? "; " : "", why.text);
 }
 
 static enum ls_err alloc_sums(struct agent_load *load, struct ls_diag *diag)
@@ -119,8 +138,10 @@ enum ls_err agent_load_create(const struct load_workload *workload, const struct
         rc = ls_fail(diag, LS_EINVAL, "unknown protocol '%s'", workload->driver);
     else
         rc = agent_link_choose(workload->link, workload->io, &load->link, &load->io_reason, diag);
-    if (rc == LS_OK)
+    if (rc == LS_OK) {
+        look_at_min_wait(workload, load->link, &load->io_reason);
         rc = load->driver->check(workload, diag);
+    }
     if (rc == LS_OK)
         rc = alloc_sums(load, diag);
     if (rc == LS_OK && workload->tls != NULL) {

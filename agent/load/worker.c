@@ -68,6 +68,7 @@ enum ls_err agent_worker_create(const struct agent_worker_setup *setup,
     link_env.tls = setup->workload->tls;
     link_env.at_once = setup->workload->law != LOAD_LAW_CLOSED; /* then the instant counts */
     link_env.stamps = wants_stamps(setup);
+    link_env.min_wait_ns = setup->workload->min_wait_ns;
     link_env.sources = setup->workload->sources;
     link_env.source_count = setup->workload->source_count;
     link_env.source_first = setup->workload->worker_base + setup->index;

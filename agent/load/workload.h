@@ -127,6 +127,7 @@ struct load_workload {
     uint32_t queue_max;   /* arrivals of one worker that are due but not sent; then shed */
     int64_t timeout_ns;   /* of one request, from its scheduled instant */
     enum load_stamps stamps;
+    int64_t min_wait_ns; /* closed, io_uring: collect answers for so long before reading; 0: not */
     uint64_t seed;
     bool frugal;                /* sleep until an arrival is due instead of spinning at the end */
     int64_t think_ns;           /* closed: mean time from an answer to the next request; 0: none */

@@ -1,4 +1,5 @@
-/* Arrival law, think time, lifetime: what each says by itself, and together with the rest. */
+/* Arrival law, think time, lifetime, min-wait: what each says by itself, and together with the
+ * rest. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -252,6 +253,12 @@ static void check_arrivals(struct coord_plan_checker *c, const Ls__Workload *w)
 /* ---- connections ------------------------------------------------------------------------------
  */
 
+static bool is_closed(const Ls__Workload *w)
+{
+    return w->load == NULL || w->load->law_case == LS__LOAD__LAW_CLOSED ||
+           w->load->law_case == LS__LOAD__LAW__NOT_SET;
+}
+
 static void check_think(struct coord_plan_checker *c, const Ls__Workload *w)
 {
     const Ls__Think *think = w->think;
@@ -260,8 +267,7 @@ static void check_think(struct coord_plan_checker *c, const Ls__Workload *w)
         coord_plan_check_say(c, &think->base, "mean", -1,
                              "is missing: how long a connection waits, such as 50ms");
     coord_plan_check_duration(c, &think->base, "mean", think->mean, 1000, 3600 * LS_NS_PER_S);
-    if (w->load != NULL && w->load->law_case != LS__LOAD__LAW_CLOSED &&
-        w->load->law_case != LS__LOAD__LAW__NOT_SET)
+    if (!is_closed(w))
         coord_plan_check_say(c, &w->base, "think", -1,
                              "goes with a closed load only: other laws say themselves when "
                              "requests are due");
@@ -286,6 +292,23 @@ static void check_lifetime(struct coord_plan_checker *c, const Ls__Workload *w)
                               DAY_NS);
 }
 
+static void check_min_wait(struct coord_plan_checker *c, const Ls__Workload *w)
+{
+    coord_plan_check_duration(c, &w->base, "min_wait", w->min_wait, LS_NS_PER_US,
+                              10 * LS_NS_PER_MS);
+    if (!is_closed(w))
+        coord_plan_check_say(c, &w->base, "min_wait", -1,
+                             "goes with a closed load only: in others every answer is read as soon "
+                             "as it is there");
+    if (w->io == LS__IO__IO_LIBEV)
+        coord_plan_check_say(c, &w->base, "min_wait", -1,
+                             "needs io_uring: leave out io: libev, or min_wait");
+    if (w->receive_stamps == LS__RECEIVE_STAMPS__RECEIVE_STAMPS_OFF)
+        coord_plan_check_say(c, &w->base, "min_wait", -1,
+                             "needs the kernel's receive stamps, which tell our wait from the "
+                             "server's time: leave out receive_stamps: off, or min_wait");
+}
+
 void coord_plan_check_load(struct coord_plan_checker *c, const Ls__Workload *w)
 {
     if (w->load != NULL) {
@@ -296,4 +319,6 @@ void coord_plan_check_load(struct coord_plan_checker *c, const Ls__Workload *w)
         check_think(c, w);
     if (w->lifetime != NULL)
         check_lifetime(c, w);
+    if (w->min_wait != NULL)
+        check_min_wait(c, w);
 }

@@ -10,7 +10,7 @@
 #include "common/units.h"
 #include "coordinator/plan/load_law.h"
 
-#define LOAD_TEXT_MAX (3 * COORD_LAW_TEXT_MAX + 80)
+#define LOAD_TEXT_MAX (4 * COORD_LAW_TEXT_MAX + 100)
 #define ROWS_MAX      200u /* of trials that are listed one by one */
 /* Local ports of one address on a Linux as it is installed: 32768 to 60999. */
 #define PORTS_OF_ADDRESS 28232u
@@ -28,17 +28,20 @@ static const char *load_text(const Ls__Workload *w, char *out, size_t out_bytes)
     char law[COORD_LAW_TEXT_MAX];
     char think[COORD_LAW_TEXT_MAX];
     char lifetime[COORD_LAW_TEXT_MAX];
+    char min_wait[COORD_LAW_TEXT_MAX];
     char pipeline[24] = "";
 
     (void)coord_load_describe(w, law);
     (void)coord_load_think(w, think);
     (void)coord_load_lifetime(w, lifetime);
+    (void)coord_load_min_wait(w, min_wait);
     if (coord_load_pipeline(w) > 1)
         (void)snprintf(pipeline, sizeof(pipeline), " x %" PRIu32, coord_load_pipeline(w));
-    (void)snprintf(out, out_bytes, "%s, %" PRIu32 " connection%s%s%s%s%s%s%s", law, w->connections,
-                   w->connections == 1 ? "" : "s", pipeline, think[0] != '\0' ? ", think " : "",
-                   think, lifetime[0] != '\0' ? ", for " : "", lifetime,
-                   lifetime[0] != '\0' ? " each" : "");
+    (void)snprintf(out, out_bytes, "%s, %" PRIu32 " connection%s%s%s%s%s%s%s%s%s", law,
+                   w->connections, w->connections == 1 ? "" : "s", pipeline,
+                   think[0] != '\0' ? ", think " : "", think, lifetime[0] != '\0' ? ", for " : "",
+                   lifetime, lifetime[0] != '\0' ? " each" : "",
+                   min_wait[0] != '\0' ? ", min-wait " : "", min_wait);
     return out;
 }
 

@@ -282,3 +282,11 @@ const char *coord_load_lifetime(const Ls__Workload *w, char out[COORD_LAW_TEXT_M
                        ls_format_duration(lifetime->time->ns, text, sizeof(text)));
     return out;
 }
+
+const char *coord_load_min_wait(const Ls__Workload *w, char out[COORD_LAW_TEXT_MAX])
+{
+    out[0] = '\0';
+    if (w->min_wait != NULL)
+        (void)ls_format_duration(w->min_wait->ns, out, COORD_LAW_TEXT_MAX);
+    return out;
+}

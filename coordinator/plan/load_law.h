@@ -41,5 +41,6 @@ const char *coord_load_pacing(const Ls__Workload *workload); /* "precise", "frug
 /* "exponential 50ms"; "100 requests or 10s"; "": none. Return out. */
 const char *coord_load_think(const Ls__Workload *workload, char out[COORD_LAW_TEXT_MAX]);
 const char *coord_load_lifetime(const Ls__Workload *workload, char out[COORD_LAW_TEXT_MAX]);
+const char *coord_load_min_wait(const Ls__Workload *workload, char out[COORD_LAW_TEXT_MAX]);
 
 #endif

@@ -196,6 +196,7 @@ bool coord_compare_loads(Ls__Comparison *to, const Ls__Trial *a, const Ls__Trial
         { "TLS", a->tls != NULL ? a->tls->version : "", b->tls != NULL ? b->tls->version : "",
           true },
         { "pacing", a->pacing, b->pacing, false },
+        { "min_wait", a->min_wait, b->min_wait, true },
         { "io", first_io(a), first_io(b), false },
     };
     char what[300];

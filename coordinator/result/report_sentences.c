@@ -86,6 +86,11 @@ static void say_pace(const Ls__Trial *trial, struct coord_say *to)
         say(to, COORD_STYLE_NONE, "Connections think between requests: %.100s.", trial->think);
     if (trial->lifetime[0] != '\0')
         say(to, COORD_STYLE_NONE, "A connection lives for %.100s.", trial->lifetime);
+    if (trial->min_wait[0] != '\0')
+        say(to, COORD_STYLE_NONE,
+            "Answers were collected for up to %.100s before they were read: that is part of the "
+            "latencies and of the read delay.",
+            trial->min_wait);
 }
 
 /* What moved the bytes where it is not what was hoped for, and whose queue a latency is. */

@@ -193,6 +193,7 @@ Ls__Trial *coord_fill_trial(const struct coord_trial *trial, int64_t started_wal
     Ls__Trial *message = malloc(sizeof(*message));
     const Ls__Workload *w = trial->workload;
     char load[COORD_LAW_TEXT_MAX], think[COORD_LAW_TEXT_MAX], lifetime[COORD_LAW_TEXT_MAX];
+    char min_wait[COORD_LAW_TEXT_MAX];
     char when[32];
 
     if (message == NULL)
@@ -208,6 +209,7 @@ Ls__Trial *coord_fill_trial(const struct coord_trial *trial, int64_t started_wal
         coord_fill_text(&message->pacing, coord_load_pacing(w)) == LS_OK &&
         coord_fill_text(&message->think, coord_load_think(w, think)) == LS_OK &&
         coord_fill_text(&message->lifetime, coord_load_lifetime(w, lifetime)) == LS_OK &&
+        coord_fill_text(&message->min_wait, coord_load_min_wait(w, min_wait)) == LS_OK &&
         coord_fill_text(&message->started_at, when) == LS_OK)
         return message;
     ls__trial__free_unpacked(message, NULL);

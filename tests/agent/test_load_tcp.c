@@ -344,6 +344,33 @@ static void a_preflight_can_be_cancelled_and_destroyed(void **state)
     rude_server_stop(server);
 }
 
+static void a_min_wait_is_had_or_the_reason_is_said(void **state)
+{
+    struct scene scene;
+    struct load_run run;
+    const char *reason;
+    struct ls_diag why = { 0 };
+    const struct agent_link_class *uring = agent_link_find("tcp", "io_uring");
+
+    (void)state;
+    prepare(&scene);
+    scene.workload.min_wait_ns = MS / 2;
+    scene.workload.connections = 7;
+    play(&scene);
+    assert_true(sent(&scene) > 0);
+    assert_int_equal(outcome(&scene, LOAD_OK), sent(&scene));
+
+    load_run_init(&run, &scene.workload);
+    reason = agent_load_io_reason(run.load);
+    if (io == LOAD_IO_LIBEV)
+        assert_string_equal(reason, "min_wait has no effect: it needs io_uring");
+    else if (uring->probe_min_wait(&why) != LS_OK)
+        assert_non_null(strstr(reason, why.text));
+    else
+        assert_string_equal(reason, "");
+    load_run_fini(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +382,7 @@ int main(void)
         cmocka_unit_test(a_server_that_closes_idle_connections_causes_no_errors),
         cmocka_unit_test(connections_are_not_opened_before_their_instant),
         cmocka_unit_test(arrivals_at_a_silent_server_queue_and_are_shed),
+        cmocka_unit_test(a_min_wait_is_had_or_the_reason_is_said),
         cmocka_unit_test(refused_connections_are_counted_and_the_start_is_made),
         cmocka_unit_test(http1_is_verified_from_the_preflight_on),
         cmocka_unit_test(a_preflight_names_the_request_and_what_was_got_instead),

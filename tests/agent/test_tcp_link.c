@@ -21,12 +21,14 @@ static const struct way {
     const char *io;
     bool at_once;
     bool stamps;
+    int64_t min_wait_ns;
 } ways[] = {
-    { "agent.tcp_link.libev", "libev", true, false },
-    { "agent.tcp_link.libev_stamps", "libev", false, true },
-    { "agent.tcp_link.io_uring", "io_uring", false, false },
-    { "agent.tcp_link.io_uring_at_once", "io_uring", true, false },
-    { "agent.tcp_link.io_uring_stamps", "io_uring", false, true },
+    { "agent.tcp_link.libev", "libev", true, false, 0 },
+    { "agent.tcp_link.libev_stamps", "libev", false, true, 0 },
+    { "agent.tcp_link.io_uring", "io_uring", false, false, 0 },
+    { "agent.tcp_link.io_uring_at_once", "io_uring", true, false, 0 },
+    { "agent.tcp_link.io_uring_stamps", "io_uring", false, true, 0 },
+    { "agent.tcp_link.io_uring_min_wait", "io_uring", false, true, LS_NS_PER_MS },
 };
 static const struct way *way;
 
@@ -135,6 +137,7 @@ static void setup(struct side *side)
     assert_non_null(side->link);
     with.at_once = way->at_once;
     with.stamps = way->stamps;
+    with.min_wait_ns = way->min_wait_ns;
     if (side->link->hub_create(&with, 1, &side->hub, &diag) != LS_OK)
         fail_msg("%s", diag.text);
     side->state = calloc(1, side->link->link_size);
@@ -649,6 +652,7 @@ static void open_many(struct many *m)
 
     with.at_once = way->at_once;
     with.stamps = way->stamps;
+    with.min_wait_ns = way->min_wait_ns;
     m->link = agent_link_find("tcp", way->io);
     assert_int_equal(m->link->hub_create(&with, MANY, &m->hub, &diag), LS_OK);
     m->states = calloc(MANY, m->link->link_size);
@@ -693,6 +697,28 @@ static void more_answers_at_once_than_buffers_all_arrive(void **state)
             assert_true(m->sides[i].in_order);
         }
     }
+    close_many(m);
+    free(m);
+}
+
+/* One of many connections has an answer: a turn gives the others time, and not without end. */
+static void with_min_wait_a_turn_does_not_end_with_the_first_answer(void **state)
+{
+    struct many *m = calloc(1, sizeof(*m));
+    int64_t began_ns;
+
+    (void)state;
+    assert_non_null(m);
+    open_many(m);
+    while (m->sides[1].received == 0) { /* what opening left behind may end a turn */
+        peer_send(&m->sides[1], 0, 10);
+        m->link->turn(m->hub, ls_clock_mono_ns() + LS_NS_PER_S);
+    }
+    peer_send(&m->sides[0], 0, 10);
+    began_ns = ls_clock_mono_ns();
+    turn_until_count(&m->sides[0], &m->sides[0].received, 10);
+    if (way->min_wait_ns > 0 && m->link->probe_min_wait(NULL) == LS_OK)
+        assert_true(ls_clock_mono_ns() - began_ns >= way->min_wait_ns);
     close_many(m);
     free(m);
 }
@@ -794,6 +820,7 @@ int main(void)
         cmocka_unit_test(what_is_sent_at_once_needs_no_turn),
         cmocka_unit_test(stamps_are_when_the_kernel_had_the_bytes),
         cmocka_unit_test(more_answers_at_once_than_buffers_all_arrive),
+        cmocka_unit_test(with_min_wait_a_turn_does_not_end_with_the_first_answer),
         cmocka_unit_test(what_completes_late_touches_no_later_connection),
     };
     const struct CMUnitTest tests[] = {

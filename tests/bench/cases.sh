@@ -175,6 +175,7 @@ run_tool() {
         case $tool in
         *+stamps) set -- "$@" 'workloads[0].receive_stamps=on' ;;
         *+bare) set -- "$@" 'workloads[0].receive_stamps=off' ;;
+        *+min-wait) set -- "$@" 'workloads[0].min_wait=100us' ;;
         esac
         measure "$case_name" "$tool" "$round" "$bin/bench_load" "$client_cpu" "$work/plan.yaml" "$@"
         ;;
@@ -324,7 +325,7 @@ case_h1_body() {
 case_h1_nginx() {
     start_nginx
     defaults
-    compare h1-nginx io_uring libev wrk h2load
+    compare h1-nginx io_uring io_uring+min-wait libev wrk h2load
 }
 
 ## h1-stamps   what the kernel's receive stamps cost, on io_uring (where they are on) and libev (where not)

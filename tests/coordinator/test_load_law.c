@@ -104,7 +104,7 @@ static void a_long_list_of_steps_is_cut_short(void **state)
     coord_plan_close(&plan);
 }
 
-static void think_times_and_lifetimes_are_described(void **state)
+static void think_times_lifetimes_and_min_wait_are_described(void **state)
 {
     struct coord_plan plan =
         open_workload("plan.yaml", "pacing: frugal, think: {mean: 50ms}, lifetime: {requests: 1}");
@@ -114,7 +114,11 @@ static void think_times_and_lifetimes_are_described(void **state)
     assert_string_equal(coord_load_pacing(plan.plan->workloads[0]), "frugal");
     assert_string_equal(coord_load_think(plan.plan->workloads[0], text), "50ms");
     assert_string_equal(coord_load_lifetime(plan.plan->workloads[0], text), "1 request");
+    assert_string_equal(coord_load_min_wait(plan.plan->workloads[0], text), "");
     assert_true(coord_load_has_gaps(plan.plan->workloads[0]));
+    coord_plan_close(&plan);
+    plan = open_workload("plan.yaml", "min_wait: 100us, receive_stamps: on, io: io_uring");
+    assert_string_equal(coord_load_min_wait(plan.plan->workloads[0], text), "100us");
     coord_plan_close(&plan);
     plan = open_workload("plan.yaml", "think: {mean: 1s, distribution: exponential}, "
                                       "lifetime: {requests: 100, time: 10s}");
@@ -280,7 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_law_is_described_and_has_its_mean_rate),
         cmocka_unit_test(a_long_list_of_steps_is_cut_short),
-        cmocka_unit_test(think_times_and_lifetimes_are_described),
+        cmocka_unit_test(think_times_lifetimes_and_min_wait_are_described),
         cmocka_unit_test(a_wave_has_a_connection_for_each_of_its_requests),
         cmocka_unit_test(what_check_shows_holds_law_think_time_and_lifetime),
         cmocka_unit_test(a_trace_is_read_from_beside_the_plan),

@@ -70,6 +70,14 @@ for io in $ios; do
     holds out '(t => t.kernel_time.max_ns <= t.service_time.max_ns)(r.trials[0])'
 done
 
+# Answers are collected before they are read, and the result says so, and whose wait it was; where
+# that has no effect, why.
+responder
+bench '0 4' -n 2000 -c 8 --min-wait 200us
+holds out 'r.trials[0].requests.ok === 2000 && r.trials[0].min_wait === "200us"'
+holds out '(t => t.clients[0].io_reason === ""
+    ? t.read_delay.count === t.requests.ok : /min_wait has no effect/.test(t.clients[0].io_reason))(r.trials[0])'
+
 # misbehaves ACTION KIND: of 200 requests four get that, and nothing else is wrong. One is of the
 # preflight.
 misbehaves() {

@@ -73,6 +73,10 @@ bench $url --cpus 9999|9999
 bench $url --pacing lazy|precise or frugal
 bench $url --io epoll|auto, libev or io_uring
 bench $url --receive-stamps yes|auto, on or off
+bench $url --min-wait 100|--min-wait
+bench $url --min-wait 20ms|--min-wait 20ms: must be from 1us to 10ms
+bench $url --min-wait 100us -R 10/s|--min-wait goes with neither
+bench $url --min-wait 100us --io libev|--min-wait goes with neither
 bench $url --think 5ms -R 10/s|--think
 bench $url --poisson|needs a rate
 bench $url --lifetime 0|--lifetime

@@ -91,6 +91,7 @@ static enum ls_err hub_create(const struct agent_link_env *env, uint32_t links_m
     rc = uring_init(&hub->uring, links_max, diag);
     if (rc != LS_OK)
         goto out;
+    hub->min_wait_ns = hub->uring.has_min_wait ? env->min_wait_ns : 0;
     *out_hub = hub;
     hub = NULL; /* now the caller's */
 out:
@@ -416,7 +417,11 @@ static void turn(struct agent_link_hub *hub, int64_t until_ns)
         /* What completes during the callbacks is the next turn's. */
         unsigned n = uring_ready(&hub->uring);
 
-        uring_wait(&hub->uring, n > 0 ? 0 : until_ns);
+        if (n == 0 && hub->min_wait_ns > 0)
+            uring_wait_for_many(&hub->uring, hub->slot_count - hub->free_slot_count,
+                                hub->min_wait_ns, until_ns);
+        else
+            uring_wait(&hub->uring, n > 0 ? 0 : until_ns);
         n = uring_ready(&hub->uring);
         if (n == 0)
             return;
@@ -430,16 +435,12 @@ static void turn(struct agent_link_hub *hub, int64_t until_ns)
     } while (!told && until_ns != 0);
 }
 
-static enum ls_err probe(struct ls_diag *diag)
-{
-    return uring_probe(diag);
-}
-
 const struct agent_link_class agent_link_uring = {
     .name = "tcp",
     .io = "io_uring",
     .link_size = sizeof(struct uring_link),
-    .probe = probe,
+    .probe = uring_probe,
+    .probe_min_wait = uring_probe_min_wait,
     .hub_create = hub_create,
     .hub_destroy = hub_destroy,
     .turn = turn,

@@ -55,6 +55,7 @@ struct agent_link_hub {
     int wake_fd;         /* owned */
     int error;           /* why the ring did not start; 0: it has, or was not needed yet */
     uint64_t woken;      /* read from wake_fd by the kernel */
+    int64_t min_wait_ns; /* 0: turns end with the first completion */
     /* Two for each link: the one that it has, and one of before that is still being cancelled. */
     struct uring_slot *slots; /* owned */
     uint32_t *free_slots;     /* owned; a stack */

@@ -1,5 +1,6 @@
 #include "agent/load/links/uring_ring.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -15,6 +16,17 @@
 /* Buffers begin at different places of a page: the first lines of all of them would otherwise share
  * a few sets of the cache. */
 #define STRIDE_BYTES (URING_BUFFER_BYTES + 192u)
+
+#define FEATURE_MIN_WAIT (1u << 15) /* IORING_FEAT_MIN_TIMEOUT, Linux 6.12 */
+
+/* struct io_uring_getevents_arg, as kernels and headers of 6.12 have it. */
+struct wait_argument {
+    uint64_t sigmask;
+    uint32_t sigmask_bytes;
+    uint32_t min_wait_us;
+    uint64_t timeout;
+};
+static_assert(sizeof(struct wait_argument) == sizeof(struct io_uring_getevents_arg), "kernel's");
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -83,6 +95,7 @@ enum ls_err uring_init(struct uring *uring, uint32_t links_max, struct ls_diag *
     uring->has_ring = true;
     if ((params.features & IORING_FEAT_EXT_ARG) == 0 || (params.features & IORING_FEAT_NODROP) == 0)
         return explain(EINVAL, "cannot set up a ring", diag);
+    uring->has_min_wait = (params.features & FEATURE_MIN_WAIT) != 0;
     return init_buffers(uring, links_max, diag);
 }
 
@@ -105,7 +118,7 @@ int uring_start(struct uring *uring)
         return errno;
     uring->started = true;
     /* Saves a look-up in each call; where it fails, that look-up is made. */
-    (void)io_uring_register_ring_fd(&uring->ring);
+    uring->registered = io_uring_register_ring_fd(&uring->ring) == 1;
     return 0;
 }
 
@@ -161,6 +174,26 @@ void uring_wait(struct uring *uring, int64_t until_ns)
     submitted(uring);
 }
 
+void uring_wait_for_many(struct uring *uring, unsigned many, int64_t least_ns, int64_t until_ns)
+{
+    int64_t left_ns = until_ns - ls_clock_mono_ns();
+    unsigned flags = IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG |
+                     (uring->registered ? IORING_ENTER_REGISTERED_RING : 0);
+    struct __kernel_timespec left = { .tv_sec = left_ns / LS_NS_PER_S,
+                                      .tv_nsec = left_ns % LS_NS_PER_S };
+    struct wait_argument wait = { .min_wait_us = (uint32_t)(least_ns / LS_NS_PER_US),
+                                  .timeout = (uint64_t)(uintptr_t)&left };
+
+    if (left_ns <= least_ns) {
+        uring_wait(uring, until_ns);
+        return;
+    }
+    /* Two calls: the library cannot say min_wait_us. What has been sent has completed by then. */
+    uring_submit(uring);
+    (void)io_uring_enter2(uring->ring.enter_ring_fd, 0, uring_ready(uring) + many, flags,
+                          (sigset_t *)(void *)&wait, sizeof(wait)); /* as in uring_wait() */
+}
+
 unsigned uring_ready(const struct uring *uring)
 {
     return io_uring_cq_ready(&uring->ring);
@@ -194,6 +227,7 @@ void uring_offer(struct uring *uring, unsigned id)
 
 static pthread_once_t probe_once = PTHREAD_ONCE_INIT;
 static struct ls_diag probe_diag; /* LS_OK: it works */
+static bool probe_min_wait;
 
 /* A thread's whole road but for the sockets. That DEFER_TASKRUN is known means that multishot
  * receives are: they are older. */
@@ -209,6 +243,7 @@ static void try_once(void)
             io_uring_prep_nop(uring_sqe(&uring));
             uring_submit_and_collect(&uring);
             error = uring_ready(&uring) == 1 ? 0 : EIO;
+            probe_min_wait = uring.has_min_wait;
         }
         if (error != 0)
             probe_diag.code = explain(error, "cannot use a ring", &probe_diag);
@@ -222,4 +257,13 @@ enum ls_err uring_probe(struct ls_diag *diag)
     if (probe_diag.code != LS_OK && diag != NULL)
         *diag = probe_diag;
     return probe_diag.code;
+}
+
+enum ls_err uring_probe_min_wait(struct ls_diag *diag)
+{
+    enum ls_err rc = uring_probe(diag);
+
+    if (rc == LS_OK && !probe_min_wait)
+        rc = ls_fail(diag, LS_EIO, "this kernel is too old for it (6.12 or newer is needed)");
+    return rc;
 }

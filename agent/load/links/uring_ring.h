@@ -24,6 +24,8 @@ struct uring {
     struct io_uring ring;
     bool has_ring;
     bool started;
+    bool registered;   /* the kernel knows it by a number of its own: enter by that */
+    bool has_min_wait; /* the kernel can wait for several completions, for some time */
     struct io_uring_buf_ring *offers; /* owned, mapped; which buffers the kernel may take */
     uint8_t *buffers;                 /* owned, mapped */
     unsigned buffer_count;            /* a power of two */
@@ -47,6 +49,10 @@ void uring_submit_and_collect(struct uring *uring);
 /* Submits, and waits for a completion until the monotonic instant until_ns at the latest. */
 void uring_wait(struct uring *uring, int64_t until_ns);
 
+/* The same, but for many completions, unless least_ns have passed: then one is enough. Needs
+ * has_min_wait. */
+void uring_wait_for_many(struct uring *uring, unsigned many, int64_t least_ns, int64_t until_ns);
+
 /* How many completions are there. */
 unsigned uring_ready(const struct uring *uring);
 /* The first of them, to be given back by uring_seen() before anything else is called here. */
@@ -59,5 +65,7 @@ void uring_offer(struct uring *uring, unsigned id); /* the kernel may fill it ag
 /* Does io_uring work here, with all that is used of it? Tried once per process; the answer is kept.
  * LS_EIO, with the reason. Any thread. */
 enum ls_err uring_probe(struct ls_diag *diag) LS_NODISCARD;
+/* And uring_wait_for_many()? */
+enum ls_err uring_probe_min_wait(struct ls_diag *diag) LS_NODISCARD;
 
 #endif
