@@ -32,6 +32,24 @@ const char *ls_body_name(Ls__Envelope__BodyCase body)
     return field != NULL ? field->name : "?";
 }
 
+bool ls_report_fits_role(Ls__Envelope__BodyCase body, Ls__Role role)
+{
+    switch (body) {
+    case LS__ENVELOPE__BODY_PHASE:
+        return true;
+    case LS__ENVELOPE__BODY_INTERVAL:
+    case LS__ENVELOPE__BODY_CLIENT:
+        return role == LS__ROLE__ROLE_CLIENT;
+    case LS__ENVELOPE__BODY_TARGET_UP:
+    case LS__ENVELOPE__BODY_SAMPLE:
+    case LS__ENVELOPE__BODY_TARGET_LOG:
+    case LS__ENVELOPE__BODY_SERVER:
+        return role == LS__ROLE__ROLE_SERVER;
+    default:
+        return false;
+    }
+}
+
 enum ls_err ls_frame_next(struct ls_bytes in, uint32_t max, struct ls_bytes *out_envelope,
                           size_t *out_bytes, struct ls_diag *diag)
 {

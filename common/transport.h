@@ -55,6 +55,8 @@
 enum ls_err ls_envelope_unpack(struct ls_bytes in, Ls__Envelope **out,
                                struct ls_diag *diag) LS_NODISCARD;
 void ls_envelope_free(Ls__Envelope *envelope); /* NULL is fine */
+/* Is it a report that agents of this role send? What is not decided here nobody may send. */
+bool ls_report_fits_role(Ls__Envelope__BodyCase body, Ls__Role role);
 
 /* ---- agent side ---- */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/hist_codec.h"
+#include "common/transport.h"
 #include "coordinator/result/message.h"
 #include "coordinator/result/messages.h"
 #include "coordinator/result/requests.h"
@@ -570,6 +571,8 @@ enum ls_err coord_merge_report(struct coord_merge *merge, uint32_t index,
     if (index >= merge->agent_count)
         return ls_fail(diag, LS_EINVAL, "no agent number %u", index);
     agent = &merge->agents[index];
+    if (!ls_report_fits_role(report->body_case, agent->role))
+        return refuse(merge, agent, "a report that agents of its role do not send", diag);
     switch (report->body_case) {
     case LS__ENVELOPE__BODY_PHASE:
         if (report->phase->phase != LS__AGENT_PHASE__AGENT_PHASE_READY ||

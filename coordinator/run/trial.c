@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "common/pattern.h"
 #include "common/pb.h"
+#include "common/transport.h"
 #include "common/utf8.h"
 
 #define CLOCK_PROBES     24 /* per agent and trial */
@@ -532,6 +533,9 @@ static void on_phase(struct coord_machine *m, uint32_t agent, const Ls__PhaseRep
 void coord_machine_report(struct coord_machine *m, uint32_t agent, const Ls__Envelope *report,
                           int64_t now_ns)
 {
+    if (!ls_report_fits_role(report->body_case,
+                             is_server(m, agent) ? LS__ROLE__ROLE_SERVER : LS__ROLE__ROLE_CLIENT))
+        return; /* the merge says so */
     switch (report->body_case) {
     case LS__ENVELOPE__BODY_PHASE:
         on_phase(m, agent, report->phase, now_ns);

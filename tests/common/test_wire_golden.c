@@ -13,6 +13,7 @@
 #include "common/buf.h"
 #include "common/fs.h"
 #include "common/transport_impl.h"
+#include "tests/common/wire_fill.h"
 
 #define TEXT_MAX (1u << 20)
 
@@ -127,116 +128,14 @@ static void dump(struct ls_buf *out, const ProtobufCMessage *message, const char
 
 /* ---- recording ---- */
 
-static void *must_alloc(size_t n, size_t size)
-{
-    void *memory = calloc(n, size);
-
-    assert_non_null(memory);
-    return memory;
-}
-
-static ProtobufCMessage *filled(const ProtobufCMessageDescriptor *descriptor, unsigned *counter);
-
-static void fill_value(const ProtobufCFieldDescriptor *field, void *at, unsigned *counter)
-{
-    const ProtobufCEnumDescriptor *values = field->descriptor;
-    ProtobufCBinaryData *bytes = at;
-    char text[64];
-
-    ++*counter;
-    switch (field->type) {
-    case PROTOBUF_C_TYPE_UINT32:
-        *(uint32_t *)at = *counter;
-        break;
-    case PROTOBUF_C_TYPE_INT64:
-        *(int64_t *)at = *counter % 2 != 0 ? -(int64_t)*counter : INT64_C(1) << 40 | *counter;
-        break;
-    case PROTOBUF_C_TYPE_UINT64:
-        *(uint64_t *)at = UINT64_C(1) << 50 | *counter;
-        break;
-    case PROTOBUF_C_TYPE_DOUBLE:
-        *(double *)at = *counter + 0.25;
-        break;
-    case PROTOBUF_C_TYPE_BOOL:
-        *(protobuf_c_boolean *)at = 1;
-        break;
-    case PROTOBUF_C_TYPE_ENUM:
-        *(int *)at = values->values[values->n_values - 1].value;
-        break;
-    case PROTOBUF_C_TYPE_STRING:
-        (void)snprintf(text, sizeof(text), "%s %u", field->name, *counter);
-        *(char **)at = strdup(text);
-        break;
-    case PROTOBUF_C_TYPE_BYTES:
-        bytes->len = 3;
-        bytes->data = must_alloc(1, bytes->len);
-        memset(bytes->data, (int)*counter, bytes->len);
-        break;
-    case PROTOBUF_C_TYPE_MESSAGE:
-        *(ProtobufCMessage **)at = filled(field->descriptor, counter);
-        break;
-    default:
-        fail_msg("%s: a type that this test does not know yet", field->name);
-    }
-}
-
-static void fill_field(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
-                       unsigned *counter)
-{
-    char *base = (char *)message;
-    void *quantifier = base + field->quantifier_offset;
-    void *at = base + field->offset;
-
-    if (field->label == PROTOBUF_C_LABEL_REPEATED) {
-        char *array = must_alloc(2, size_of(field->type));
-
-        *(size_t *)quantifier = 2;
-        *(char **)at = array;
-        fill_value(field, array, counter);
-        fill_value(field, array + size_of(field->type), counter);
-        return;
-    }
-    fill_value(field, at, counter);
-    if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
-        *(uint32_t *)quantifier = field->id;
-    else if (field->label == PROTOBUF_C_LABEL_OPTIONAL && field->type != PROTOBUF_C_TYPE_MESSAGE &&
-             field->type != PROTOBUF_C_TYPE_STRING)
-        *(protobuf_c_boolean *)quantifier = 1;
-}
-
-/* Every field set; of a oneof, the first. */
-static ProtobufCMessage *filled(const ProtobufCMessageDescriptor *descriptor, unsigned *counter)
-{
-    ProtobufCMessage *message = must_alloc(1, descriptor->sizeof_message);
-
-    descriptor->message_init(message);
-    for (unsigned i = 0; i < descriptor->n_fields; i++) {
-        const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
-
-        if ((field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0 &&
-            *(uint32_t *)(void *)((char *)message + field->quantifier_offset) != 0)
-            continue;
-        fill_field(message, field, counter);
-    }
-    return message;
-}
-
 static void record_body(const ProtobufCFieldDescriptor *body)
 {
-    Ls__Envelope *envelope = must_alloc(1, sizeof(*envelope));
-    unsigned counter = 0;
+    Ls__Envelope *envelope = wire_fill(body, "run-1", 300);
+    size_t len = ls__envelope__get_packed_size(envelope);
+    unsigned char *bytes = malloc(len);
     struct ls_buf text;
-    unsigned char *bytes;
-    size_t len;
 
-    ls__envelope__init(envelope);
-    fill_field(&envelope->base, body, &counter);
-    envelope->version = LS_WIRE_VERSION;
-    envelope->run_id = strdup("run-1");
-    if (ls_body_kind(envelope->body_case) != LS_BODY_SESSION)
-        envelope->seq = 300;
-    len = ls__envelope__get_packed_size(envelope);
-    bytes = must_alloc(1, len);
+    assert_non_null(bytes);
     (void)ls__envelope__pack(envelope, bytes);
     ls_buf_init(&text, TEXT_MAX);
     dump(&text, &envelope->base, "envelope");
