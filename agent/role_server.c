@@ -61,12 +61,6 @@ static enum ls_err server_create(const struct agent_role_env *env, void **out_ro
     if (s == NULL)
         return ls_fail(diag, LS_ENOMEM, "out of memory for the server");
     s->env = *env;
-    /* Whoever runs a target has to get to its folder, which is his alone. */
-    if (agent_policy_changes_user(env->policy) && chmod(env->work_dir, 0711) < 0) {
-        free(s);
-        return ls_fail(diag, LS_EIO, "cannot open %.200s for other users' targets: %s",
-                       env->work_dir, strerror(errno));
-    }
     s->log_fd = -1;
     s->next_sample_ns = INT64_MAX;
     *out_role = s;
@@ -239,6 +233,20 @@ static enum ls_err start(struct server *s, const Ls__Prepare *prepare, struct ls
     return rc;
 }
 
+/* What an agent that was killed has left is not to be trusted. Whoever runs a target has to get to
+ * its folder, which is his alone. */
+static enum ls_err make_folder(struct server *s, struct ls_diag *diag)
+{
+    enum ls_err rc = ls_fs_remove_tree(s->dir, diag);
+
+    if (rc == LS_OK)
+        rc = ls_fs_mkdirs(s->dir, 0700, diag);
+    if (rc == LS_OK && agent_policy_changes_user(s->env.policy) && chmod(s->env.work_dir, 0711) < 0)
+        rc = ls_fail(diag, LS_EIO, "cannot open %.200s for other users' targets: %s",
+                     s->env.work_dir, strerror(errno));
+    return rc;
+}
+
 static enum ls_err server_prepare(void *role, const Ls__Prepare *prepare, struct ls_diag *diag)
 {
     struct server *s = role;
@@ -258,9 +266,7 @@ static enum ls_err server_prepare(void *role, const Ls__Prepare *prepare, struct
         s->dir[0] = '\0';
         return ls_fail(diag, LS_ERANGE, "the work folder's path is too long");
     }
-    rc = ls_fs_remove_tree(s->dir, diag); /* of an agent that was killed, and not to be trusted */
-    if (rc == LS_OK)
-        rc = ls_fs_mkdirs(s->dir, 0700, diag);
+    rc = make_folder(s, diag);
     if (rc == LS_OK)
         rc = agent_pin_process(prepare->cpus, &cpus, diag);
     if (rc == LS_OK)
