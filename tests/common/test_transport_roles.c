@@ -70,6 +70,7 @@ static Ls__Envelope *make(const ProtobufCFieldDescriptor *body, const char *run_
     if (envelope->body_case == LS__ENVELOPE__BODY_HELLO) {
         envelope->hello->commands_done = 0;
         envelope->hello->next_seq = 1;
+        envelope->hello->run_id[0] = '\0'; /* of a session that goes on */
     }
     return envelope;
 }
