@@ -535,6 +535,24 @@ void coord_part_targets(const Ls__Result *result, struct coord_say *to)
     free(targets);
 }
 
+static void say_clock(const char *agent, const Ls__HostClock *clock, struct coord_say *to)
+{
+    char offset[48], error[48], drift[64] = "";
+    double ahead_ns = (double)clock->offset_ns;
+
+    if (clock->drift_error_ppm > 0)
+        (void)snprintf(drift, sizeof(drift), ", drift %.1f ppm +- %.1f", clock->drift_ppm,
+                       clock->drift_error_ppm);
+    say(to, COORD_STYLE_NONE, "%.64s's clock: %s%s, +- %s (%.16s, %" PRIu64 " exchanges)%s", agent,
+        ahead_ns < 0 ? "-" : "",
+        ls_human_duration(ahead_ns < 0 ? -ahead_ns : ahead_ns, offset, sizeof(offset)),
+        ls_human_duration((double)clock->error_ns, error, sizeof(error)), clock->source,
+        clock->exchanges, drift);
+    if (clock->steps > 0)
+        say(to, COORD_STYLE_WARN, "%.64s's clock jumped %" PRIu32 " times, by %s or more", agent,
+            clock->steps, ls_human_duration((double)clock->stepped_ns, offset, sizeof(offset)));
+}
+
 void coord_part_hosts(const Ls__Result *result, struct coord_say *to)
 {
     for (size_t i = 0; i < result->n_hosts; i++) {
@@ -546,5 +564,7 @@ void coord_part_hosts(const Ls__Result *result, struct coord_say *to)
             host->cpus_shared ? " (shared)" : "", facts != NULL ? ", " : "",
             facts != NULL ? facts->cpu_model : "", facts != NULL ? ", " : "",
             facts != NULL ? facts->kernel : "");
+        if (host->clock != NULL && host->clock->exchanges > 0)
+            say_clock(host->agent, host->clock, to);
     }
 }

@@ -134,7 +134,8 @@ void coord_part_summary(const Ls__Result *result, const char *workload, struct c
 /* One figure of a trial; some stand on the page as well, the others in csv only. */
 struct figure {
     struct coord_column column;
-    enum { IN_CSV, ON_PAGE, ON_PAGE_OF_MANY } where; /* the last: where workloads differ */
+    /* The last two: where workloads differ, and where there are several clients. */
+    enum { IN_CSV, ON_PAGE, ON_PAGE_OF_MANY, ON_PAGE_OF_FLEET } where;
     void (*cell)(const Ls__Trial *trial, struct coord_table *out);
 };
 
@@ -358,11 +359,11 @@ static const struct figure figures[] = {
     { { "ok", "ok", false }, IN_CSV, cell_ok },
     { { "errors", "errors", false }, ON_PAGE, cell_errors },
     { { "in_flight_mean", "in flight", false }, IN_CSV, cell_in_flight },
-    { { "start_skew_ns", "skew", false }, IN_CSV, cell_skew },
-    { { "start_skew_error_ns", "skew error", false }, IN_CSV, cell_skew_error },
     { { "cpu_ns_per_request", "CPU/request", false }, ON_PAGE, cell_cpu },
     { { "cpu_cores_used", "cores", false }, IN_CSV, cell_cores },
     { { "rss_peak_bytes", "memory", false }, ON_PAGE, cell_memory },
+    { { "start_skew_ns", "start skew", false }, ON_PAGE_OF_FLEET, cell_skew },
+    { { "start_skew_error_ns", "+-", false }, ON_PAGE_OF_FLEET, cell_skew_error },
     { { "reasons", "reasons", true }, IN_CSV, cell_reasons },
 };
 
@@ -375,15 +376,32 @@ static bool workloads_differ(const Ls__Result *result)
     return false;
 }
 
+/* With one client there is nobody to be apart from. */
+static bool has_fleet(const Ls__Result *result)
+{
+    for (size_t i = 0; i < result->n_trials; i++) {
+        if (result->trials[i]->n_clients > 1)
+            return true;
+    }
+    return false;
+}
+
+static bool is_shown(const struct figure *figure, bool all, bool many, bool fleet)
+{
+    return all || figure->where == ON_PAGE || (many && figure->where == ON_PAGE_OF_MANY) ||
+           (fleet && figure->where == ON_PAGE_OF_FLEET);
+}
+
 void coord_part_trials(const Ls__Result *result, bool all, struct coord_table *out)
 {
     struct coord_column columns[LS_ARRAY_LEN(figures)];
     const struct figure *shown[LS_ARRAY_LEN(figures)];
     bool many = workloads_differ(result);
+    bool fleet = has_fleet(result);
     size_t count = 0;
 
     for (size_t i = 0; i < LS_ARRAY_LEN(figures); i++) {
-        if (!all && figures[i].where != ON_PAGE && !(many && figures[i].where == ON_PAGE_OF_MANY))
+        if (!is_shown(&figures[i], all, many, fleet))
             continue;
         shown[count] = &figures[i];
         columns[count++] = figures[i].column;

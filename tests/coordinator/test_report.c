@@ -282,7 +282,7 @@ static void names_are_no_markup_in_markdown(void **state)
 
         for (; *line != '\n' && *line != '\0'; line++)
             bars += *line == '|' && line[-1] != '\\';
-        assert_int_equal(bars, 12);
+        assert_int_equal(bars, 14);
         line += *line == '\n';
     }
     free(text);
