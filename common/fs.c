@@ -105,11 +105,13 @@ enum ls_err ls_fs_write_all(int fd, struct ls_bytes data, struct ls_diag *diag)
     return LS_OK;
 }
 
-/* A rename is durable once its folder is. Not every file system can sync a folder: no error. */
-static void sync_folder_of(const char *path)
+/* A rename is durable once its folder is. Not every file system can sync a folder, which is no
+ * error; a disk that fails at it is. */
+static bool sync_folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
     char folder[PATH_MAX];
+    bool ok = true;
     int fd;
 
     if (slash == NULL)
@@ -118,9 +120,10 @@ static void sync_folder_of(const char *path)
         (void)snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path + 1), path);
     fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
-        (void)fsync(fd);
+        ok = fsync(fd) == 0 || (errno != EIO && errno != ENOSPC && errno != EDQUOT);
         (void)close(fd);
     }
+    return ok;
 }
 
 enum ls_err ls_fs_write(const char *path, struct ls_bytes data, mode_t mode, struct ls_diag *diag)
@@ -145,8 +148,10 @@ enum ls_err ls_fs_write(const char *path, struct ls_bytes data, mode_t mode, str
         (void)fail_path(diag, "write", path);
         goto undo;
     }
-    sync_folder_of(path);
-    return LS_OK;
+    /* It is there, but may not be after a power failure. */
+    return sync_folder_of(path)
+               ? LS_OK
+               : ls_fail(diag, LS_EIO, "cannot bring %.400s to the disk: %s", path, strerror(EIO));
 undo:
     (void)unlink(temporary);
     return LS_EIO;
