@@ -12,6 +12,7 @@
 #include "coordinator/exit.h"
 #include "coordinator/result/summary.h"
 #include "coordinator/run/fill.h"
+#include "coordinator/run/limits.h"
 #include "coordinator/run/run_internal.h"
 
 #define RESTARTS_MAX    3u
@@ -93,6 +94,8 @@ static enum ls_err look_around(struct run *r, struct ls_diag *diag)
 
     if (rc == LS_OK)
         rc = run_plan_fleet(r, diag);
+    if (rc == LS_OK)
+        rc = coord_limits_files(r->servers + r->clients, diag);
     r->unusable = rc != LS_OK;
     if (rc == LS_OK)
         rc = run_create_fleet(r, diag);

@@ -335,23 +335,38 @@ programs() {
 
 make_keys() {
     [ ! -d "$dir/keys" ] || return 0
-    "$lockstep" pki init --dir "$dir/keys" >>"$dir/log/pki.log" || die "no keys: see $dir/log/pki.log"
+    mkdir "$dir/keys.new"
+    {
+        "$lockstep" pki init "$dir/pki" --name lab &&
+            "$lockstep" pki issue coordinator coordinator --pki "$dir/pki" \
+                --host "$(address coordinator)" --out "$dir/keys.new/coordinator"
+    } >"$dir/log/pki.log" 2>&1 || die "no keys: $(cat "$dir/log/pki.log")"
     hosts | while read -r name; do
-        kind=agent
-        [ "$name" != coordinator ] || kind=coordinator
-        "$lockstep" pki issue "$kind" "$name" --dir "$dir/keys" --address "$(address "$name")" \
-            >>"$dir/log/pki.log" || die "no keys: see $dir/log/pki.log"
+        [ "$name" = coordinator ] ||
+            "$lockstep" pki issue agent "$name" --pki "$dir/pki" --out "$dir/keys.new/$name" \
+                >>"$dir/log/pki.log" 2>&1 || die "no keys: $(cat "$dir/log/pki.log")"
     done
+    mv "$dir/keys.new" "$dir/keys"
+}
+
+# Hosts of a lab are there for whatever a plan says. A file of this name that is there already counts.
+make_policy() {
+    [ -e "$dir/policy.yaml" ] || cat >"$dir/policy.yaml" <<POLICY
+programs:
+  - {name: any, path: /**, arguments: ["..."], version: ["..."], environment: ["**"], user: root}
+load: {targets: [$net.0.0/16, loopback]}
+POLICY
 }
 
 agents_start() {
     programs
     make_keys
+    make_policy
     hosts | while read -r name; do
         [ "$name" != coordinator ] || continue
         role=${name%%-*}
         (on "$name" "$agent" --dial "tls+tcp://$(address coordinator):$port" --name "$name" \
-            --role "$role" --keys "$dir/keys/$name" </dev/null >>"$dir/log/$name.log" 2>&1) &
+            --role "$role" --keys "$dir/keys/$name" --policy "$dir/policy.yaml" </dev/null >>"$dir/log/$name.log" 2>&1) &
     done
 }
 

@@ -1,0 +1,14 @@
+/* coordinator/run/limits.h - what the system lets this process have, looked at before anything is
+ * begun that would run out of it halfway. */
+#ifndef LS_COORDINATOR_RUN_LIMITS_H
+#define LS_COORDINATOR_RUN_LIMITS_H
+
+#include <stdint.h>
+
+#include "common/err.h"
+
+/* Raises the limit of file descriptors as far as this process may. LS_ERANGE: that is not enough for
+ * so many agents; says what to do. */
+enum ls_err coord_limits_files(uint32_t agents, struct ls_diag *diag) LS_NODISCARD;
+
+#endif
