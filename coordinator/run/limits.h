@@ -7,8 +7,8 @@
 
 #include "common/err.h"
 
-/* Raises the limit of file descriptors as far as this process may. LS_ERANGE: that is not enough for
- * so many agents; says what to do. */
+/* Raises the limit of file descriptors as far as this process may. LS_ERANGE: that is not enough
+ * for so many agents; says what to do. */
 enum ls_err coord_limits_files(uint32_t agents, struct ls_diag *diag) LS_NODISCARD;
 
 #endif
