@@ -70,6 +70,12 @@ static bool is_http(const Ls__Prepare *prepare)
     return prepare->workload->protocol_case == LS__WORKLOAD__PROTOCOL_HTTP;
 }
 
+static bool is_http2(const Ls__Prepare *prepare)
+{
+    return is_http(prepare) &&
+           prepare->workload->http->version == LS__HTTP_VERSION__HTTP_VERSION_HTTP2;
+}
+
 static enum ls_err add_requests(struct agent_build *build, Ls__Request *const *requests, size_t n,
                                 const Ls__Prepare *prepare, const struct agent_files *files,
                                 struct ls_diag *diag)
@@ -83,7 +89,8 @@ static enum ls_err add_requests(struct agent_build *build, Ls__Request *const *r
                                          .refs = prepare->plan_files,
                                          .ref_count = prepare->n_plan_files,
                                          .files = files,
-                                         .seed = prepare->seed },
+                                         .seed = prepare->seed,
+                                         .http2 = is_http2(prepare) },
         &build->requests, diag);
 
     if (rc == LS_OK)
@@ -131,7 +138,8 @@ static enum ls_err add_tls(struct agent_build *build, const Ls__Request *request
 
     if (prepare->target->tls == NULL)
         return LS_OK;
-    rc = agent_build_tls(prepare, files, host_of(prepare, request), &build->tls, diag);
+    rc = agent_build_tls(prepare, files, host_of(prepare, request), is_http2(prepare), &build->tls,
+                         diag);
     if (rc == LS_OK)
         build->workload.tls = agent_build_tls_get(build->tls);
     return rc;
@@ -176,7 +184,7 @@ static enum ls_err begin(const Ls__Prepare *prepare, struct agent_build **out_bu
     build = calloc(1, sizeof(*build));
     if (build == NULL)
         return ls_fail(diag, LS_ENOMEM, "out of memory for the workload");
-    build->workload.driver = "http1";
+    build->workload.driver = is_http2(prepare) ? "http2" : "http1";
     build->workload.link = "tcp";
     build->workload.pipeline = 1;
     build->workload.connections = 1;
@@ -252,7 +260,9 @@ static enum ls_err set_load(struct agent_build *build, const Ls__Prepare *prepar
         prepare->worker_base > UINT32_MAX - prepare->workers ||
         prepare->workers_total < prepare->worker_base + prepare->workers)
         return ls_fail(diag, LS_EPROTO, "PREPARE came without this agent's share of the load");
-    w->pipeline = is_http(prepare) ? in->http->pipeline : in->websocket->pipeline;
+    w->pipeline = is_http2(prepare)  ? in->http->streams
+                  : is_http(prepare) ? in->http->pipeline
+                                     : in->websocket->pipeline;
     w->connections = in->connections;
     w->seed = prepare->seed;
     w->worker_base = prepare->worker_base;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "agent/load/http2_request.h"
 #include "agent/load/http_request.h"
 #include "agent/load/mix.h"
 #include "agent/load/variation.h"
@@ -15,8 +16,9 @@ struct agent_requests {
     struct load_variation *variations; /* owned; one for each, used if it varies */
     unsigned char **bodies;            /* owned: expected bodies that do not vary */
     size_t count;
-    struct ls_csv *csv;     /* owned */
-    struct load_place *mix; /* owned */
+    struct load_http2 *http2; /* owned; NULL: HTTP/1 */
+    struct ls_csv *csv;       /* owned */
+    struct load_place *mix;   /* owned */
     uint32_t mix_len;
 };
 
@@ -44,6 +46,7 @@ void agent_requests_destroy(struct agent_requests *requests)
     free(requests->variations);
     free(requests->bodies);
     free(requests->mix);
+    http2_shared_destroy(requests->http2);
     ls_csv_destroy(requests->csv);
     free(requests);
 }
@@ -204,6 +207,146 @@ static enum ls_err make(const struct making *m, struct ls_diag *diag)
     return rc;
 }
 
+/* ---- HTTP/2: frames made of what HTTP/1 would send --------------------------------------------
+ */
+
+/* The lines of a head that do not vary. *out_lines is the caller's. */
+static enum ls_err fixed_lines(const struct load_request *request, struct ls_bytes *out_lines)
+{
+    const struct ls_pattern *head = request->varied != NULL ? &request->varied->head : NULL;
+    size_t cap = 0;
+    unsigned char *lines;
+    size_t len = 0;
+
+    for (size_t i = 0; head != NULL && i < head->count; i++)
+        cap += head->pieces[i].text.len;
+    lines = malloc((head != NULL ? cap : request->bytes.len) + 1);
+    if (lines == NULL)
+        return LS_ENOMEM;
+    if (head == NULL) {
+        const unsigned char *end = memmem(request->bytes.data, request->bytes.len, "\r\n\r\n", 4);
+
+        len = (size_t)(end + 2 - request->bytes.data);
+        memcpy(lines, request->bytes.data, len);
+    }
+    for (size_t i = 0; head != NULL && i < head->count; i++) {
+        const struct ls_bytes *text = &head->pieces[i].text;
+        const unsigned char *from = i == 0 ? NULL : memchr(text->data, '\n', text->len);
+        const unsigned char *to = memrchr(text->data, '\n', text->len);
+
+        from = i == 0 ? text->data : from != NULL ? from + 1 : NULL;
+        if (text->len == 0 || from == NULL || to == NULL || to < from)
+            continue;
+        memcpy(lines + len, from, (size_t)(to + 1 - from));
+        len += (size_t)(to + 1 - from);
+    }
+    *out_lines = (struct ls_bytes){ lines, len };
+    return LS_OK;
+}
+
+static enum ls_err share_fields(struct agent_requests *r, bool tls, struct ls_diag *diag)
+{
+    struct ls_bytes *lines = calloc(r->count, sizeof(*lines));
+    enum ls_err rc = lines != NULL ? LS_OK : LS_ENOMEM;
+
+    for (size_t i = 0; rc == LS_OK && i < r->count; i++)
+        rc = fixed_lines(&r->items[i], &lines[i]);
+    if (rc == LS_OK)
+        rc = http2_shared_create(lines, r->count, tls, &r->http2, diag);
+    else
+        (void)ls_fail(diag, rc, "out of memory for requests");
+    for (size_t i = 0; lines != NULL && i < r->count; i++)
+        free((void *)(uintptr_t)lines[i].data);
+    free(lines);
+    return rc;
+}
+
+static void note_frame(struct agent_requests *r, size_t bytes)
+{
+    if (bytes > r->http2->frame_max)
+        r->http2->frame_max = (uint32_t)bytes;
+}
+
+/* Frame and body in one piece. Returns its length. */
+static size_t put_frame(struct agent_requests *r, struct ls_bytes text, bool more,
+                        unsigned char *out)
+{
+    struct ls_bytes body;
+    size_t len = http2_encode(r->http2, text, more, out, &body);
+
+    note_frame(r, len);
+    if (body.len > 0)
+        memcpy(out + len, body.data, body.len);
+    return len + body.len;
+}
+
+static enum ls_err frame_table(struct agent_requests *r, struct load_variation *v)
+{
+    bool more = v->fixed_body.len > 0;
+    size_t bytes = 0;
+    unsigned char *at;
+
+    for (uint64_t i = 0; i < v->table_len; i++)
+        bytes += http2_encoded_max(v->table[i].len);
+    at = v->frames = malloc(bytes + 1);
+    if (at == NULL)
+        return LS_ENOMEM;
+    for (uint64_t i = 0; i < v->table_len; i++) {
+        struct load_rendering *rendering = &v->table[i];
+        size_t len = put_frame(r, (struct ls_bytes){ rendering->bytes, rendering->len }, more, at);
+
+        rendering->bytes = at;
+        rendering->len = (uint32_t)len;
+        at += len;
+    }
+    return LS_OK;
+}
+
+static enum ls_err frame_request(struct agent_requests *r, size_t i, struct ls_diag *diag)
+{
+    struct load_request *request = &r->items[i];
+    struct load_variation *v = &r->variations[i];
+    struct ls_bytes head = request->bytes;
+    unsigned char *first = NULL;
+    unsigned char *frame;
+    enum ls_err rc = LS_OK;
+
+    if (request->varied != NULL) {
+        first = malloc(v->bytes_max + 1);
+        if (first == NULL)
+            return ls_fail(diag, LS_ENOMEM, "out of memory for a request");
+        head = (struct ls_bytes){ first, load_variation_render(v, 0, first) };
+    }
+    if (http2_check_head(head, diag) != LS_OK)
+        rc = ls_fail_in(diag, LS_EINVAL, "%s", request->label);
+    free(first);
+    if (rc != LS_OK)
+        return rc;
+    if (request->varied != NULL) {
+        if (v->table == NULL)
+            note_frame(r, http2_encoded_max(v->bytes_max));
+        else if (frame_table(r, v) != LS_OK)
+            rc = ls_fail(diag, LS_ENOMEM, "out of memory for requests");
+        return rc;
+    }
+    frame = malloc(http2_encoded_max(request->bytes.len));
+    if (frame == NULL)
+        return ls_fail(diag, LS_ENOMEM, "out of memory for a request");
+    request->bytes.len = put_frame(r, head, false, frame);
+    free((void *)(uintptr_t)request->bytes.data);
+    request->bytes.data = frame;
+    return LS_OK;
+}
+
+static enum ls_err make_frames(struct agent_requests *r, bool tls, struct ls_diag *diag)
+{
+    enum ls_err rc = share_fields(r, tls, diag);
+
+    for (size_t i = 0; rc == LS_OK && i < r->count; i++)
+        rc = frame_request(r, i, diag);
+    return rc;
+}
+
 /* ---- all of them -------------------------------------------------------------------------------
  */
 
@@ -270,6 +413,8 @@ enum ls_err agent_requests_create(const struct agent_requests_source *source,
         rc = read_table(r, source, diag);
         if (rc == LS_OK)
             rc = make_all(r, source, diag);
+        if (rc == LS_OK && source->http2)
+            rc = make_frames(r, source->target->tls != NULL, diag);
         if (rc == LS_OK)
             rc = load_mix_create(r->items, (uint32_t)r->count, &r->mix, &r->mix_len, diag);
     }
@@ -285,6 +430,7 @@ void agent_requests_give(const struct agent_requests *r, struct load_workload *w
 {
     workload->requests = r->items;
     workload->request_count = (uint32_t)r->count;
+    workload->http2 = r->http2;
     workload->mix = r->mix;
     workload->mix_len = r->mix_len;
     workload->rendered_max = workload->expected_max = 0;

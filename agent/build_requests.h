@@ -18,6 +18,7 @@ struct agent_requests_source {
     size_t ref_count;
     const struct agent_files *files; /* borrowed for good: bodies are not copied */
     uint64_t seed;
+    bool http2; /* requests as HTTP/2 sends them */
 };
 
 /* LS_EINVAL, LS_EPROTO, LS_ENOMEM, LS_ERANGE. */

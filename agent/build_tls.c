@@ -104,9 +104,10 @@ static uint16_t version_of(const char *text)
 }
 
 enum ls_err agent_build_tls(const Ls__Prepare *prepare, const struct agent_files *files,
-                            const char *host, struct agent_build_tls **out_tls,
+                            const char *host, bool http2, struct agent_build_tls **out_tls,
                             struct ls_diag *diag)
 {
+    static const char *const only_h2[] = { "h2", NULL };
     const Ls__Tls *in = prepare->target->tls;
     struct agent_build_tls *tls = calloc(1, sizeof(*tls));
     struct load_tls *set;
@@ -122,6 +123,10 @@ enum ls_err agent_build_tls(const Ls__Prepare *prepare, const struct agent_files
     rc = take_name(tls, in->server_name != NULL ? in->server_name : host, diag);
     if (rc == LS_OK)
         rc = take_texts(tls, in, diag);
+    if (http2) {
+        set->alpn = only_h2;
+        set->alpn_required = true;
+    }
     if (rc == LS_OK)
         rc = take_file(prepare, files, in->ca_file, &tls->files[0], &set->ca, diag);
     if (rc == LS_OK)

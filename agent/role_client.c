@@ -301,6 +301,45 @@ static size_t failures_of(const struct load_connections *in, Ls__ErrnoCount *ite
     return n;
 }
 
+/* What is not 0 of counts by code. items and pointers have room for all. */
+static size_t codes_of(const uint64_t counts[LOAD_HTTP2_CODES], Ls__CodeCount *items,
+                       Ls__CodeCount **pointers)
+{
+    size_t n = 0;
+
+    for (unsigned code = 0; code < LOAD_HTTP2_CODES; code++) {
+        if (counts[code] == 0)
+            continue;
+        ls__code_count__init(&items[n]);
+        items[n].name = ls_pb_text(load_http2_code_name(code));
+        items[n].count = counts[code];
+        pointers[n] = &items[n];
+        n++;
+    }
+    return n;
+}
+
+struct http2_message {
+    Ls__Http2Use use;
+    Ls__CodeCount items[2][LOAD_HTTP2_CODES];
+    Ls__CodeCount *pointers[2][LOAD_HTTP2_CODES];
+};
+
+static void fill_http2(const struct load_http2_use *in, uint32_t asked, struct http2_message *out)
+{
+    ls__http2_use__init(&out->use);
+    out->use.streams_asked = asked;
+    out->use.streams_granted = in->granted_least;
+    out->use.streams_granted_most = in->granted_most;
+    out->use.retried = in->retried;
+    out->use.pushes_refused = in->pushes_refused;
+    out->use.pings = in->pings;
+    out->use.n_resets = codes_of(in->resets, out->items[0], out->pointers[0]);
+    out->use.resets = out->pointers[0];
+    out->use.n_goaways = codes_of(in->goaways, out->items[1], out->pointers[1]);
+    out->use.goaways = out->pointers[1];
+}
+
 static enum ls_err report_totals(struct client *c, const struct load_totals *in)
 {
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
@@ -315,6 +354,7 @@ static enum ls_err report_totals(struct client *c, const struct load_totals *in)
     Ls__Failure sample = LS__FAILURE__INIT;
     Ls__TlsUse tls = LS__TLS_USE__INIT;
     Ls__HostUse host = LS__HOST_USE__INIT;
+    struct http2_message http2;
     struct health_list health = { NULL, NULL };
     enum ls_err rc = health_of(in->workers, in->worker_count, &health);
 
@@ -352,6 +392,10 @@ static enum ls_err report_totals(struct client *c, const struct load_totals *in)
         tls.cipher = ls_pb_text(in->tls.cipher);
         tls.verified = agent_build_get(c->build)->tls->verify;
         report.tls = &tls;
+    }
+    if (agent_build_get(c->build)->http2 != NULL) {
+        fill_http2(&in->http2, agent_build_get(c->build)->pipeline, &http2);
+        report.http2 = &http2.use;
     }
     if (client_host_use(&c->host, &host))
         report.host = &host;

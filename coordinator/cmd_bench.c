@@ -26,6 +26,8 @@ struct arguments {
     double rate_per_s;
     bool poisson;
     uint64_t pipeline;
+    bool http2;
+    uint64_t streams;
     const char *pacing;
     int64_t think_ns;
     uint64_t lifetime;
@@ -83,7 +85,11 @@ static const struct ls_option rows[] = {
     { "lifetime", 0, LS_OPTION_COUNT, ROW(lifetime), "N", NULL, 1, 1e12,
       "open a new connection after so many requests" },
     { "pipeline", 'p', LS_OPTION_COUNT, ROW(pipeline), "N", "1", 1, 1024,
-      "requests in flight per connection" },
+      "requests in flight per connection; with --http2: streams" },
+    { "http2", 0, LS_OPTION_FLAG, ROW(http2), NULL, NULL, 1, 0,
+      "HTTP/2: by prior knowledge (h2c), or over https:// by ALPN" },
+    { "streams", 0, LS_OPTION_COUNT, ROW(streams), "N", NULL, 1, 4096,
+      "with --http2: requests in flight per connection, as far as the server allows (1)" },
     { "method", 'm', LS_OPTION_TEXT, ROW(method), "METHOD", "GET", 1, 0, "request method" },
     { "source", 0, LS_OPTION_LIST, ROW(sources), "ADDRESS", NULL, 1, 0,
       "where connections come from: an address or a range (127.0.0.0/26); may be given several "
@@ -266,8 +272,15 @@ static enum ls_err read_words(struct draft *d, struct ls_diag *diag)
                        "-n and -R exclude each other: a count is closed loop, a rate lasts -d");
     if (d->args.poisson && d->args.rate_per_s <= 0)
         return ls_fail(diag, LS_EINVAL, "--poisson needs a rate: -R 20k/s");
+    if (d->args.streams > 0 && !d->args.http2)
+        return ls_fail(diag, LS_EINVAL, "--streams goes with --http2");
+    if (d->args.streams > 0 && d->args.pipeline > 1)
+        return ls_fail(diag, LS_EINVAL, "--streams and -p exclude each other: both are streams");
+    if (d->args.streams > 0)
+        d->args.pipeline = d->args.streams;
     if (d->args.think_ns > 0 && (d->args.rate_per_s > 0 || d->args.pipeline > 1))
-        return ls_fail(diag, LS_EINVAL, "--think goes with neither -R nor -p");
+        return ls_fail(diag, LS_EINVAL,
+                       "--think goes with neither -R nor several requests in flight");
     if (d->args.min_wait_ns > 0 && (d->args.rate_per_s > 0 || strcmp(d->args.io, "libev") == 0 ||
                                     strcmp(d->args.receive_stamps, "off") == 0))
         return ls_fail(diag, LS_EINVAL,
@@ -488,8 +501,14 @@ static enum ls_err compose(struct draft *d, char **out_text, struct ls_diag *dia
     target.external = true;
     http.requests = requests;
     http.n_requests = 1;
-    http.has_pipeline = true;
-    http.pipeline = (uint32_t)d->args.pipeline;
+    if (d->args.http2) {
+        http.has_version = http.has_streams = true;
+        http.version = LS__HTTP_VERSION__HTTP_VERSION_HTTP2;
+        http.streams = (uint32_t)d->args.pipeline;
+    } else {
+        http.has_pipeline = true;
+        http.pipeline = (uint32_t)d->args.pipeline;
+    }
     workload.name = ls_pb_text("bench");
     workload.protocol_case = LS__WORKLOAD__PROTOCOL_HTTP;
     workload.http = &http;

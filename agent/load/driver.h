@@ -21,6 +21,7 @@ struct agent_reply {
     uint64_t mismatch_at; /* LOAD_BAD_BODY: offset of the first wrong byte */
     const char *why;      /* "content-length twice", "body is shorter than expected" */
     bool more;            /* bytes of the next answer came in the same piece as this one's end */
+    bool again; /* the peer has not looked at it, and says so: it did not end, it is sent again */
 };
 
 /* Outlives the connections that were opened with it. */
@@ -31,6 +32,10 @@ struct agent_driver_env {
     struct ls_rng *rng;             /* the worker's */
     struct load_messages *messages; /* to be counted in, at this moment; the caller may change it */
     uint64_t number;                /* of the connection being opened, among those of all workers */
+
+    /* For drivers that interleave; NULL is fine. */
+    void (*began)(void *ctx, uint32_t op); /* the first bytes of its answer are in this piece */
+    struct load_http2_use *http2;          /* counted by the driver; the caller's */
 };
 
 /* How far a connection is that has something to agree on before it takes operations. */
@@ -43,6 +48,7 @@ enum agent_greeting {
 struct agent_driver {
     const char *name; /* as written in plans: "http1" */
     size_t conn_size; /* bytes of state per connection, handed over zeroed */
+    bool interleaves; /* answers come mixed: began() is called, and more means nothing */
 
     /* Can this workload be driven at all? No I/O. */
     enum ls_err (*check)(const struct load_workload *workload, struct ls_diag *diag);
@@ -78,6 +84,10 @@ struct agent_driver {
 
     /* Releases what open() took; safe after a failed open(). Reports nothing. */
     void (*close)(void *conn);
+
+    /* The caller is about to end an intact connection, before eof(): true if there is a farewell to
+     * drain(), even behind eof(). NULL: there is none. */
+    bool (*part)(void *conn);
 };
 
 /* NULL if there is none of that name. */

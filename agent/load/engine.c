@@ -73,11 +73,13 @@ static void sweep(struct agent_engine *e)
     while (e->oldest_op != NO_OP && e->ops[e->oldest_op].scheduled_ns <= oldest_ns)
         engine_conn_end(engine_conn(e, e->ops[e->oldest_op].conn), LOAD_ABORTED, true);
     engine_shed_until(e, oldest_ns);
+    engine_end_retries(e, oldest_ns);
 }
 
 static void finish(struct agent_engine *e)
 {
-    bool all_done = e->fixed && e->count_left == 0 && e->outstanding == 0 && e->queue_len == 0;
+    bool all_done = e->fixed && e->count_left == 0 && e->outstanding == 0 && e->queue_len == 0 &&
+                    e->retry_len == 0;
 
     if (e->now_ns >= e->edge_ns)
         engine_edges(e);
@@ -85,6 +87,7 @@ static void finish(struct agent_engine *e)
     e->due_ns = e->edge_ns = e->sweep_ns = AGENT_NEVER_NS;
     engine_conns_close(e);
     engine_shed_until(e, INT64_MAX);
+    engine_end_retries(e, INT64_MAX);
     engine_integrate(e);
     health_lap(e);
     e->summary.ended_ns = all_done ? e->last_done_ns : e->now_ns;
@@ -99,7 +102,7 @@ static bool is_over(const struct agent_engine *e)
 {
     if (e->now_ns >= e->drain_end_ns)
         return true;
-    if (e->outstanding > 0 || e->queue_len > 0)
+    if (e->outstanding > 0 || e->queue_len > 0 || e->retry_len > 0)
         return false;
     return e->now_ns >= e->end_ns || (e->fixed && e->now_ns >= e->measure_ns && e->count_left == 0);
 }
@@ -280,7 +283,9 @@ enum ls_err agent_engine_create(const struct agent_engine_setup *setup,
                                                .done = engine_on_done,
                                                .ctx = e,
                                                .rng = &e->rng,
-                                               .messages = &e->early_messages };
+                                               .messages = &e->early_messages,
+                                               .began = engine_on_began,
+                                               .http2 = &e->summary.http2 };
     e->waves = workload->law == LOAD_LAW_WAVES;
     e->open_loop = e->waves || load_law_is_open(workload->law);
     e->measure_ns = window->start_ns + window->warmup_ns;
@@ -322,6 +327,7 @@ void agent_engine_destroy(struct agent_engine *engine)
     ls_hist_destroy(engine->early[0]);
     ls_hist_destroy(engine->early[1]);
     free(engine->queue);
+    free(engine->retries);
     free(engine->ops);
     free(engine->conns);
     free(engine);

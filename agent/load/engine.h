@@ -67,6 +67,7 @@ struct agent_engine_setup {
 
 struct agent_engine_summary {
     struct load_connections connections;
+    struct load_http2_use http2;
     int64_t started_ns;
     int64_t ended_ns; /* of the measure window, as struct load_totals has it */
     bool trouble;     /* the next two are of the first request that did not end as LOAD_OK */

@@ -133,7 +133,12 @@ enum ls_err engine_conns_create(struct agent_engine *e, struct ls_diag *diag)
     e->ops = calloc(ops, sizeof(*e->ops));
     if (mortal)
         e->lives = calloc(e->conn_count, sizeof(*e->lives));
-    if (e->conns == NULL || e->ops == NULL || (mortal && e->lives == NULL))
+    if (e->set.driver->interleaves) {
+        e->retry_cap = (uint32_t)ops;
+        e->retries = calloc(ops, sizeof(*e->retries));
+    }
+    if (e->conns == NULL || e->ops == NULL || (mortal && e->lives == NULL) ||
+        (e->retry_cap > 0 && e->retries == NULL))
         return ls_fail(diag, LS_ENOMEM, "no memory for %u connections", e->conn_count);
     for (uint32_t i = 0; i < e->conn_count; i++)
         conn_init(e, i);
@@ -386,6 +391,8 @@ static void on_bytes(void *ctx, struct ls_bytes in, int64_t wall_ns)
         engine_conn_end(conn, rc == LS_ECLOSED ? LOAD_CLOSED_EARLY : LOAD_ABORTED,
                         rc != LS_ECLOSED);
     }
+    if (LS_UNLIKELY(e->retry_len > 0))
+        engine_place_retries(e);
     /* A batch of answers must not hold up what is due meanwhile. */
     if (e->due_ns <= e->now_ns)
         engine_pump(e);
@@ -430,6 +437,7 @@ const struct agent_link_env agent_engine_link_env = { .opened = on_opened,
 void engine_conn_end(struct conn *conn, enum load_outcome how, bool given_up)
 {
     struct agent_engine *e = conn->engine;
+    bool parts = given_up && e->set.driver->part != NULL && e->set.driver->part(conn_driver(conn));
 
     assert(conn->state == CONN_OPEN);
     conn->state = CONN_CLOSING;
@@ -439,6 +447,8 @@ void engine_conn_end(struct conn *conn, enum load_outcome how, bool given_up)
     if (conn->in_flight > 0)
         e->set.driver->eof(conn_driver(conn), how);
     assert(conn->in_flight == 0);
+    if (parts)
+        engine_flush(conn);
     e->set.driver->close(conn_driver(conn));
     e->set.link->close(e->set.hub, conn_link(conn));
     conn->state = CONN_CLOSED;

@@ -16,6 +16,7 @@ enum op_state { OP_FREE, OP_UNSENT, OP_SENT };
 struct op {
     int64_t scheduled_ns;
     int64_t sent_ns;
+    int64_t began_ns; /* of drivers that interleave: the answer; 0: not yet */
     uint64_t request; /* number of the load */
     uint32_t next;    /* in its connection's list of free or of unsent ones */
     uint32_t older;   /* in the engine's list of all that are under way, by scheduled_ns */
@@ -23,6 +24,7 @@ struct op {
     uint32_t conn;
     uint8_t state;
     uint8_t part; /* enum agent_part */
+    bool counted; /* is in the books as sent: a connection has returned it */
 };
 
 enum conn_state {
@@ -96,6 +98,13 @@ struct arrival {
     uint64_t request;
 };
 
+/* One that was sent, and that the peer has not looked at: it is still under way. */
+struct retry {
+    int64_t scheduled_ns;
+    uint64_t request;
+    uint8_t part;
+};
+
 enum engine_state { ENGINE_OPENING, ENGINE_RUNNING, ENGINE_FINISHED };
 
 /* A value that came several times in a row: what one read or one send ends shares its instant. */
@@ -146,6 +155,11 @@ struct agent_engine {
     uint32_t queue_cap;
     uint32_t queue_first;
     uint32_t queue_len;
+
+    struct retry *retries; /* owned; ring of ops' length; NULL: the driver returns none */
+    uint32_t retry_cap;
+    uint32_t retry_first;
+    uint32_t retry_len;
 
     unsigned char *conns; /* owned */
     size_t conn_stride;
@@ -209,9 +223,12 @@ void engine_think(struct conn *conn);            /* from now on; sets due_ns */
 struct conn *engine_think_wake(struct agent_engine *e, int64_t *out_woke_ns);
 
 /* engine_ops.c */
-void engine_refill(struct conn *conn);                  /* an open connection may have room */
-void engine_flush(struct conn *conn);                   /* its driver may have something to send */
-void engine_mark_sent(struct conn *conn, uint32_t ops); /* the oldest unsent ones */
+void engine_refill(struct conn *conn); /* an open connection may have room */
+void engine_flush(struct conn *conn);  /* its driver may have something to send */
+void engine_on_began(void *ctx, uint32_t op);
+void engine_place_retries(struct agent_engine *e); /* on connections that have room */
+void engine_end_retries(struct agent_engine *e, int64_t scheduled_ns); /* those due by then */
+void engine_mark_sent(struct conn *conn, uint32_t ops);                /* the oldest unsent ones */
 void engine_on_done(void *ctx, uint32_t op, const struct agent_reply *reply);
 void engine_find_next_due(struct agent_engine *e); /* sets due_ns from the schedule */
 /* Does what due_ns stands for: arrivals, a wave, connections that have thought. */

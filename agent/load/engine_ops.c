@@ -102,6 +102,8 @@ static bool op_submit(struct conn *conn, int64_t scheduled_ns, uint64_t request,
     op->scheduled_ns = scheduled_ns;
     op->request = request;
     op->part = (uint8_t)part;
+    op->began_ns = 0;
+    op->counted = false;
     op->state = OP_UNSENT;
     unsent_append(conn, id);
     under_way_insert(e, id);
@@ -152,6 +154,8 @@ void engine_mark_sent(struct conn *conn, uint32_t ops)
         conn->unsent_first = op->next;
         op->state = OP_SENT;
         op->sent_ns = e->now_ns;
+        if (LS_UNLIKELY(op->counted))
+            continue;
         counts->sent++;
         counts->scheduled += !e->open_loop;
         if (op->part == AGENT_MEASURE)
@@ -207,6 +211,7 @@ static void record_end(struct agent_engine *e, const struct conn *conn, const st
     int64_t waited_ns = e->now_ns - op->scheduled_ns;
     bool too_late = waited_ns >= e->set.workload->timeout_ns;
     enum load_outcome outcome = reply->outcome;
+    int64_t began_ns;
 
     if (conn->given_up)
         outcome = too_late ? LOAD_TIMEOUT : LOAD_ABORTED;
@@ -225,8 +230,9 @@ static void record_end(struct agent_engine *e, const struct conn *conn, const st
     tally(e, LS_SERIES_SERVICE_TIME, e->now_ns - op->sent_ns);
     if (e->received_ns != 0)
         record_arrival(e, slice, op);
-    if (LS_LIKELY(conn->began_ns >= op->sent_ns)) /* a timeout's answer may not have begun */
-        tally(e, LS_SERIES_FIRST_BYTE, conn->began_ns - op->sent_ns);
+    began_ns = e->set.driver->interleaves ? op->began_ns : conn->began_ns;
+    if (LS_LIKELY(began_ns >= op->sent_ns)) /* a timeout's answer may not have begun */
+        tally(e, LS_SERIES_FIRST_BYTE, began_ns - op->sent_ns);
 }
 
 /* ---- arrivals -------------------------------------------------------------------------------- */
@@ -338,10 +344,101 @@ static void begin_wave(struct agent_engine *e)
         admit(e, scheduled_ns, e->next_request[part]++);
 }
 
-static void refill_from_queue(struct conn *conn)
+/* ---- requests that the peer has not looked at -------------------------------------------------
+ */
+
+/* Ends one that waits to be sent again: nobody will answer it. */
+static void end_retry(struct agent_engine *e, const struct retry *r)
+{
+    struct agent_slice *slice = e->recorder->current;
+    int64_t waited_ns = e->now_ns - r->scheduled_ns;
+    bool too_late = waited_ns >= e->set.workload->timeout_ns;
+    const struct op op = { .request = r->request };
+    const struct agent_reply reply = { .why = "the server took no connection for it any more" };
+    enum load_outcome outcome = too_late ? LOAD_TIMEOUT : LOAD_ABORTED;
+
+    slice->counts[r->part].outcome[outcome]++;
+    note_trouble(e, &op, &reply, outcome);
+    if (r->part == AGENT_MEASURE) {
+        e->last_done_ns = e->now_ns;
+        if (too_late)
+            tally(e, LS_SERIES_RESPONSE_TIME, waited_ns);
+    }
+    due_ends(e);
+}
+
+/* Sent, and not looked at: goes to the next connection that has room, as the same request. */
+static void retry(struct agent_engine *e, const struct op *op)
+{
+    const struct retry r = { .scheduled_ns = op->scheduled_ns,
+                             .request = op->request,
+                             .part = op->part };
+
+    if (e->state == ENGINE_FINISHED || e->retry_len == e->retry_cap) {
+        end_retry(e, &r);
+        return;
+    }
+    e->retries[(e->retry_first + e->retry_len++) % e->retry_cap] = r;
+}
+
+static struct retry retry_pop(struct agent_engine *e)
+{
+    struct retry r = e->retries[e->retry_first];
+
+    e->retry_first = (e->retry_first + 1) % e->retry_cap;
+    e->retry_len--;
+    return r;
+}
+
+void engine_end_retries(struct agent_engine *e, int64_t scheduled_ns)
+{
+    for (uint32_t n = e->retry_len; n > 0; n--) {
+        struct retry r = retry_pop(e);
+
+        if (r.scheduled_ns <= scheduled_ns)
+            end_retry(e, &r);
+        else
+            e->retries[(e->retry_first + e->retry_len++) % e->retry_cap] = r;
+    }
+}
+
+/* True if there were any. They are marked as counted before they can be sent. */
+static bool submit_retries(struct conn *conn)
 {
     struct agent_engine *e = conn->engine;
     bool submitted = false;
+
+    while (e->retry_len > 0 && !conn->stuck && !conn->spent && conn->in_flight < conn->limit) {
+        const struct retry *next = &e->retries[e->retry_first];
+        uint32_t id = conn->free_op;
+
+        if (!op_submit(conn, next->scheduled_ns, next->request, (enum agent_part)next->part))
+            break;
+        e->ops[id].counted = true;
+        (void)retry_pop(e);
+        submitted = true;
+    }
+    return submitted;
+}
+
+void engine_place_retries(struct agent_engine *e)
+{
+    struct conn *conn;
+
+    /* In a closed loop no connection has room but a new one, which takes them as it opens. */
+    while (e->open_loop && e->retry_len > 0 && (conn = engine_conn_take_free(e)) != NULL) {
+        uint32_t before = e->retry_len;
+
+        engine_refill(conn);
+        if (e->retry_len == before)
+            break;
+    }
+}
+
+static void refill_from_queue(struct conn *conn)
+{
+    struct agent_engine *e = conn->engine;
+    bool submitted = submit_retries(conn);
 
     while (e->queue_len > 0 && !conn->stuck && !conn->spent && conn->in_flight < conn->limit) {
         const struct arrival *next = queue_at(e, 0);
@@ -362,7 +459,7 @@ static void refill_closed(struct conn *conn, int64_t scheduled_ns)
 {
     struct agent_engine *e = conn->engine;
     enum agent_part part = scheduled_ns < e->measure_ns ? AGENT_WARMUP : AGENT_MEASURE;
-    bool submitted = false;
+    bool submitted = submit_retries(conn);
 
     while (!conn->stuck && !conn->spent && conn->in_flight < conn->limit && may_submit(e)) {
         if (!op_submit(conn, scheduled_ns, e->next_request[part], part))
@@ -436,7 +533,9 @@ static void unsent_ended(struct conn *conn, uint32_t id)
     struct op *op = &e->ops[id];
 
     unsent_remove(conn, id);
-    if (!e->open_loop) {
+    if (op->counted) {
+        retry(e, op);
+    } else if (!e->open_loop) {
         due_ends(e);
         if (op->part == AGENT_MEASURE)
             e->count_left++;
@@ -448,6 +547,13 @@ static void unsent_ended(struct conn *conn, uint32_t id)
     }
 }
 
+void engine_on_began(void *ctx, uint32_t id)
+{
+    struct agent_engine *e = ctx;
+
+    e->ops[id].began_ns = e->now_ns;
+}
+
 void engine_on_done(void *ctx, uint32_t id, const struct agent_reply *reply)
 {
     struct agent_engine *e = ctx;
@@ -456,8 +562,12 @@ void engine_on_done(void *ctx, uint32_t id, const struct agent_reply *reply)
 
     assert(op->state != OP_FREE);
     /* An answer of use: also one that lasts until the peer closes. */
-    conn->used = conn->used || conn->state == CONN_OPEN || reply->outcome == LOAD_OK;
-    if (LS_LIKELY(op->state == OP_SENT)) {
+    conn->used = conn->used ||
+                 (conn->state == CONN_OPEN && op->state == OP_SENT && !reply->again) ||
+                 reply->outcome == LOAD_OK;
+    if (LS_UNLIKELY(reply->again) && op->state == OP_SENT) {
+        retry(e, op);
+    } else if (LS_LIKELY(op->state == OP_SENT)) {
         record_end(e, conn, op, reply);
         due_ends(e);
         if (e->thinkers != NULL)

@@ -14,6 +14,7 @@
 #ifndef LS_AGENT_LOAD_LOAD_H
 #define LS_AGENT_LOAD_LOAD_H
 
+#include "agent/load/http2_use.h"
 #include "agent/load/workload.h"
 #include "common/err.h"
 #include "common/hist.h"
@@ -119,6 +120,7 @@ struct load_totals {
     const struct load_health *workers;
     uint32_t worker_count;
     struct load_tls_use tls;
+    struct load_http2_use http2;
     char sample[240]; /* one thing that went wrong, for people; "" if nothing did */
 };
 

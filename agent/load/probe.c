@@ -14,7 +14,7 @@
 #include "agent/load/variation.h"
 #include "common/clock.h"
 
-enum { IO_BYTES = 16384 };
+enum { IO_BYTES = 16384, TRIES = 3 };
 
 struct load_probe {
     const struct load_workload *workload;
@@ -34,7 +34,8 @@ struct load_probe {
     char *shown_store;         /* owned; NULL: it does not vary */
     int64_t begin_ns;
     int64_t deadline_ns;
-    bool sent; /* at least a byte */
+    bool sent;      /* at least a byte */
+    uint32_t begun; /* operations of which the driver has given the first byte */
     bool done;
     bool deaf; /* the peer takes no more, but may have answered before */
     struct agent_reply reply;
@@ -81,6 +82,7 @@ enum ls_err load_probe_create(const struct load_workload *workload, int cancel_f
                                                    .messages = &probe->messages };
     probe->fd = -1;
     probe_answer_init(&probe->answer);
+    probe->answer.http2 = strcmp(driver->name, "http2") == 0;
     probe->conn = calloc(1, driver->conn_size > 0 ? driver->conn_size : 1);
     if (probe->conn == NULL) {
         load_probe_destroy(probe);
@@ -284,12 +286,12 @@ static size_t fill_out(struct load_probe *probe)
     size_t sealed = 0;
 
     if (probe->session == NULL)
-        return probe->driver->drain(probe->conn, probe->out, sizeof(probe->out), NULL);
+        return probe->driver->drain(probe->conn, probe->out, sizeof(probe->out), &probe->begun);
     len = tls_drain(probe->session, probe->out, sizeof(probe->out));
     if (len > 0)
         return len;
-    len =
-        probe->driver->drain(probe->conn, probe->plain, sizeof(probe->plain) - TLS_SEAL_ROOM, NULL);
+    len = probe->driver->drain(probe->conn, probe->plain, sizeof(probe->plain) - TLS_SEAL_ROOM,
+                               &probe->begun);
     if (len > 0 && tls_seal(probe->session, (struct ls_bytes){ probe->plain, len }, probe->out,
                             sizeof(probe->out), &sealed) != TLS_OK)
         probe->deaf = true;
@@ -313,7 +315,7 @@ static void send_some(struct load_probe *probe)
         n = send(probe->fd, probe->out + probe->out_at, probe->out_len - probe->out_at,
                  MSG_NOSIGNAL);
         if (n > 0) {
-            probe->sent = true;
+            probe->sent = probe->begun > 0;
             probe->out_at += (size_t)n;
         } else if (n < 0 && errno == EAGAIN) {
             return;
@@ -326,8 +328,11 @@ static void send_some(struct load_probe *probe)
 /* A piece of an answer. False: the connection can be used no more. */
 static bool digest(struct load_probe *probe, struct ls_bytes in)
 {
+    enum ls_err rc;
+
     probe_answer_add(&probe->answer, in);
-    if (probe->driver->feed(probe->conn, in) == LS_OK)
+    rc = probe->driver->feed(probe->conn, in);
+    if (rc == LS_OK || rc == LS_EAGAIN)
         return true;
     if (!probe->done)
         probe->driver->eof(probe->conn, LOAD_CLOSED_EARLY);
@@ -373,6 +378,18 @@ static bool receive_some(struct load_probe *probe)
     return decrypt(probe);
 }
 
+/* The same, of a server that may have more to say: PING, SETTINGS, GOAWAY. */
+static bool talked_away(struct load_probe *probe)
+{
+    struct pollfd fds = { .fd = probe->fd, .events = POLLIN };
+
+    while (poll(&fds, 1, 0) > 0) {
+        if (!receive_some(probe))
+            return true;
+    }
+    return false;
+}
+
 /* Between exchanges a server has nothing to say but that it hangs up, and over TLS its tickets. */
 static bool hung_up(struct load_probe *probe)
 {
@@ -380,6 +397,8 @@ static bool hung_up(struct load_probe *probe)
     size_t len = 0;
     ssize_t n;
 
+    if (probe->driver->greeting != NULL)
+        return talked_away(probe);
     if (poll(&fds, 1, 0) == 0)
         return false;
     if (probe->session == NULL)
@@ -485,20 +504,25 @@ enum ls_err load_probe_exchange(struct load_probe *probe, uint64_t request, int6
     probe->begin_ns = ls_clock_mono_ns();
     probe->deadline_ns = deadline_ns;
     probe->sent = false;
-    probe->done = false;
-    probe->deaf = false;
-    probe->out_at = 0;
-    probe->out_len = 0;
-    probe_answer_reset(&probe->answer);
-
     free(probe->shown_store);
     probe->shown_store = NULL;
     rc = load_request_show(probe->workload, request, &probe->shown, &probe->shown_store);
     if (rc != LS_OK)
         return ls_fail(diag, rc, "no memory for a request");
-    rc = exchange(probe, request, diag);
-    if (rc != LS_OK)
-        disconnect(probe);
+    for (unsigned i = 0; i < TRIES; i++) {
+        probe->begun = 0;
+        probe->done = false;
+        probe->deaf = false;
+        probe->out_at = 0;
+        probe->out_len = 0;
+        probe->reply = (struct agent_reply){ .why = "" };
+        probe_answer_reset(&probe->answer);
+        rc = exchange(probe, request, diag);
+        if (rc != LS_OK)
+            disconnect(probe);
+        if (!probe->reply.again)
+            break; /* else the server was about to hang up */
+    }
     if (probe->sent || rc == LS_OK) {
         (*out_sent)++;
         *out_reply = probe->reply;

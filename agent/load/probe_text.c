@@ -7,6 +7,7 @@
 #include <sys/un.h>
 
 #include "agent/load/http1_parse.h"
+#include "agent/load/http2_frame.h"
 
 enum { QUOTE_TEXT = PROBE_QUOTE_BYTES * 4 + 6 }; /* all escaped, quotes, dots, NUL */
 
@@ -14,6 +15,7 @@ void probe_answer_init(struct probe_answer *answer)
 {
     ls_buf_init(&answer->kept, PROBE_ANSWER_KEPT);
     answer->total = 0;
+    answer->http2 = false;
 }
 
 void probe_answer_fini(struct probe_answer *answer)
@@ -77,6 +79,28 @@ static void read_again(const struct probe_answer *answer, const struct load_requ
     } while (step == HTTP1_INTERIM || step == HTTP1_HEAD || step == HTTP1_BODY);
 }
 
+/* The same of frames: there is only one stream, so all data is its. */
+static void read_frames(const struct probe_answer *answer, struct ls_buf *body)
+{
+    struct ls_bytes in = { answer->kept.data, answer->kept.len };
+
+    while (in.len >= HTTP2_HEAD_BYTES) {
+        size_t len = http2_frame_len(in.data);
+        size_t pad = 0;
+
+        if (len > in.len - HTTP2_HEAD_BYTES)
+            len = in.len - HTTP2_HEAD_BYTES;
+        if (in.data[3] == HTTP2_DATA) {
+            if ((in.data[4] & HTTP2_PADDED) != 0 && len > 0)
+                pad = 1u + in.data[HTTP2_HEAD_BYTES];
+            if (pad <= len)
+                ls_buf_add(body, in.data + HTTP2_HEAD_BYTES + (pad > 0), len - pad);
+        }
+        in.data += HTTP2_HEAD_BYTES + len;
+        in.len -= HTTP2_HEAD_BYTES + len;
+    }
+}
+
 static struct ls_bytes bytes_from(struct ls_bytes all, uint64_t at)
 {
     if (at > all.len)
@@ -137,13 +161,18 @@ void probe_answer_explain(const struct probe_answer *answer, const struct load_r
     struct ls_buf body;
 
     if (reply->outcome == LOAD_BAD_FRAMING) {
-        (void)ls_fail(diag, LS_EPROTO, "%s: not a proper HTTP/1 answer: %s; it begins with %s",
-                      request->label, reply->why,
+        (void)ls_fail(diag, LS_EPROTO, "%s: %s%s; it begins with %s", request->label,
+                      answer->http2 ? "" : "not a proper HTTP/1 answer: ", reply->why,
                       quote((struct ls_bytes){ answer->kept.data, answer->kept.len }, got));
         return;
     }
     ls_buf_init(&body, PROBE_ANSWER_KEPT);
-    read_again(answer, request, &parser, reason, &body);
+    if (answer->http2) {
+        http1_begin(&parser, 0); /* no reason phrase */
+        read_frames(answer, &body);
+    } else {
+        read_again(answer, request, &parser, reason, &body);
+    }
     if (reply->outcome == LOAD_BAD_STATUS)
         explain_status(request, reply, &parser, (struct ls_bytes){ body.data, body.len }, diag);
     else

@@ -12,6 +12,7 @@
 struct probe_answer {
     struct ls_buf kept; /* as received */
     size_t total;       /* bytes received */
+    bool http2; /* ... as frames of HTTP/2, the first of which is whole; set by the caller */
 };
 
 void probe_answer_init(struct probe_answer *answer);

@@ -5,6 +5,7 @@
 #include "agent/load/link.h"
 
 extern const struct agent_driver agent_driver_http1;
+extern const struct agent_driver agent_driver_http2;
 extern const struct agent_driver agent_driver_null;
 extern const struct agent_driver agent_driver_websocket;
 extern const struct agent_link_class agent_link_null;
@@ -12,10 +13,7 @@ extern const struct agent_link_class agent_link_tcp;
 extern const struct agent_link_class agent_link_uring;
 
 static const struct agent_driver *const drivers[] = {
-    &agent_driver_http1,
-    &agent_driver_null,
-    &agent_driver_websocket,
-    NULL,
+    &agent_driver_http1, &agent_driver_http2, &agent_driver_null, &agent_driver_websocket, NULL,
 };
 static const struct agent_link_class *const links[] = {
     &agent_link_tcp, /* of those with one name, the one that works everywhere is first */

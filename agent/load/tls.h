@@ -35,7 +35,8 @@ struct tls_stats {
     const char *cipher;  /* "TLS_AES_256_GCM_SHA384", likewise */
 };
 
-/* LS_EINVAL: a setting, certificate or key that cannot be used, diag says which; LS_ENOMEM. */
+/* The settings' texts outlive it. LS_EINVAL: a setting, certificate or key that cannot be used,
+ * diag says which; LS_ENOMEM. */
 enum ls_err tls_context_create(const struct load_tls *settings, struct tls_context **out_context,
                                struct ls_diag *diag) LS_NODISCARD;
 /* With all its sessions, which must have ended. NULL is fine. */

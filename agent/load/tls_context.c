@@ -252,6 +252,7 @@ enum ls_err tls_context_create(const struct load_tls *settings, struct tls_conte
     c->resume = settings->resume;
     c->verify = settings->verify;
     c->has_ca = settings->ca.len > 0;
+    c->required = settings->alpn_required && settings->alpn != NULL ? settings->alpn[0] : NULL;
     ERR_clear_error();
     c->ctx = SSL_CTX_new(TLS_client_method());
     c->method = tls_bio_method();
@@ -357,6 +358,11 @@ static const char *alert_name(unsigned long code, char out[WHY_BYTES])
     return out;
 }
 
+static bool is_about_alpn(unsigned long code)
+{
+    return ERR_GET_REASON(code) == SSL_AD_REASON_OFFSET + SSL_AD_NO_APPLICATION_PROTOCOL;
+}
+
 const char *tls_context_trouble(const struct tls_context *c, char *out, size_t out_bytes)
 {
     char first[sizeof(c->first) * 4 + 1];
@@ -384,7 +390,17 @@ const char *tls_context_trouble(const struct tls_context *c, char *out, size_t o
                        c->server_name, X509_verify_cert_error_string((long)c->code), advice(c));
         break;
     case TROUBLE_ALERT:
-        (void)snprintf(out, out_bytes, "ended TLS with the alert '%s'", alert_name(c->code, why));
+        (void)snprintf(out, out_bytes, "%sended TLS with the alert '%s'",
+                       c->required != NULL && is_about_alpn(c->code)
+                           ? "does not speak HTTP/2 over TLS: it "
+                           : "",
+                       alert_name(c->code, why));
+        break;
+    case TROUBLE_PROTOCOL:
+        (void)snprintf(
+            out, out_bytes,
+            "does not speak HTTP/2 over TLS: of %.40s, offered by ALPN, it takes %s%.40s",
+            c->required, c->first_len > 0 ? "" : "nothing", show_bytes(c, first, sizeof(first)));
         break;
     case TROUBLE_OTHER:
         ERR_error_string_n(c->code, why, sizeof(why));

@@ -17,6 +17,7 @@ enum tls_trouble {
     TROUBLE_NOT_TLS,   /* first are the peer's first bytes */
     TROUBLE_UNTRUSTED, /* code: X509_V_ERR_... */
     TROUBLE_ALERT,     /* code: of OpenSSL's error queue, as below */
+    TROUBLE_PROTOCOL,  /* first is what the peer has chosen by ALPN; empty: nothing */
     TROUBLE_OTHER      /* code: of OpenSSL's error queue */
 };
 
@@ -28,6 +29,7 @@ struct tls_context {
     bool verify;
     bool resume;
     bool has_ca;
+    const char *required;     /* by ALPN, the settings'; NULL: nothing is */
     char *server_name;        /* owned */
     const char *sni;          /* server_name; NULL: it is an address */
     struct tls_session *idle; /* owned; sessions that ended, to be used again */

@@ -203,7 +203,15 @@ static const char *mixed(const char *known, const char *now)
 static enum tls_result agreed(struct tls_session *s)
 {
     struct tls_stats *stats = &s->context->stats;
+    const char *required = s->context->required;
+    const unsigned char *chosen = NULL;
+    unsigned len = 0;
 
+    if (required != NULL) {
+        SSL_get0_alpn_selected(s->ssl, &chosen, &len);
+        if (len != strlen(required) || memcmp(chosen, required, len) != 0)
+            return failed_as(s, TROUBLE_PROTOCOL, chosen, len);
+    }
     s->secured = true;
     *(SSL_session_reused(s->ssl) == 1 ? &stats->resumed : &stats->full) += 1;
     stats->version = mixed(stats->version, SSL_get_version(s->ssl));

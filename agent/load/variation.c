@@ -250,6 +250,8 @@ void load_variation_fini(struct load_variation *v)
 {
     free(v->table);
     free(v->store);
+    free(v->frames);
+    v->frames = NULL;
     v->table = NULL;
     v->store = NULL;
     ls_pattern_fini(&v->head);

@@ -35,7 +35,8 @@ struct load_variation {
     bool in_turn;                 /* place in table: turn modulo table_len */
     struct load_rendering *table; /* owned; NULL: rendered when it is needed */
     uint64_t table_len;
-    unsigned char *store; /* owned: what table points to */
+    unsigned char *store;  /* owned: what table points to */
+    unsigned char *frames; /* owned: instead, for requests of HTTP/2; NULL: as rendered */
 };
 
 /* Sets bytes_max and expect_max, and renders everything if there are no more than

@@ -39,6 +39,7 @@ enum load_io {
 };
 
 struct load_variation; /* agent/load/variation.h */
+struct load_http2;     /* agent/load/http2_request.h */
 
 /* One request of the plan, in the driver's own wire form. */
 struct load_request {
@@ -77,6 +78,7 @@ struct load_tls {
     struct ls_bytes certificate; /* PEM, ours and what it was issued by; empty: none */
     struct ls_bytes key;         /* PEM, to certificate */
     const char *const *alpn;     /* offered, NULL at the end; the first is liked best */
+    bool alpn_required;          /* the server has to choose the first of them */
     uint16_t min_version;        /* 0x0303: 1.2, 0x0304: 1.3 */
     uint16_t max_version;
     const char *ciphers; /* as OpenSSL writes lists of them, either version's; NULL: its own */
@@ -99,7 +101,7 @@ struct load_websocket {
 #define LOAD_WS_NUMBER_BYTES 16u
 
 struct load_workload {
-    const char *driver;                     /* "http1", "null" */
+    const char *driver;                     /* "http1", "http2", "null" ... */
     const char *link;                       /* "tcp" */
     const struct load_tls *tls;             /* NULL: none */
     const struct load_websocket *websocket; /* of the driver of that name */
@@ -117,7 +119,8 @@ struct load_workload {
     size_t rendered_max;
     size_t expected_max;
     bool gunzips;
-    uint32_t pipeline; /* requests in flight per connection, >= 1 */
+    const struct load_http2 *http2; /* what the requests of an HTTP/2 load share; NULL: another */
+    uint32_t pipeline;              /* requests in flight per connection, >= 1; HTTP/2: streams */
     enum load_law law;
     double rate_per_s; /* constant, Poisson: of all workers of all agents together */
     const struct ls_rate_piece *pieces; /* since the window's start; initialised */

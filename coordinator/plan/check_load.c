@@ -199,7 +199,7 @@ static void check_waves(struct coord_plan_checker *c, const Ls__Workload *w, con
                              " of them: leave it out",
                              waves->size);
     if (coord_load_pipeline(w) > 1)
-        coord_plan_check_say(c, protocol_of(w), "pipeline", -1,
+        coord_plan_check_say(c, protocol_of(w), coord_load_is_http2(w) ? "streams" : "pipeline", -1,
                              "does not go with waves: they have one request on a connection");
     check_requests(c, &waves->base, waves->requests);
 }
@@ -273,8 +273,8 @@ static void check_think(struct coord_plan_checker *c, const Ls__Workload *w)
                              "requests are due");
     else if (coord_load_pipeline(w) > 1)
         coord_plan_check_say(c, &w->base, "think", -1,
-                             "does not go with a pipeline: a connection waits for its answer, then "
-                             "thinks");
+                             "does not go with %s: a connection waits for its answer, then thinks",
+                             coord_load_is_http2(w) ? "several streams" : "a pipeline");
 }
 
 static void check_lifetime(struct coord_plan_checker *c, const Ls__Workload *w)

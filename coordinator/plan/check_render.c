@@ -22,7 +22,8 @@ struct widths {
     int load;
 };
 
-/* "closed, 64 connections", "constant 20k/s, 64 connections x 16". Returns out. */
+/* "closed, 64 connections", "constant 20k/s, 64 connections x 16"; "x 16 streams": HTTP/2. Returns
+ * out. */
 static const char *load_text(const Ls__Workload *w, char *out, size_t out_bytes)
 {
     char law[COORD_LAW_TEXT_MAX];
@@ -35,7 +36,10 @@ static const char *load_text(const Ls__Workload *w, char *out, size_t out_bytes)
     (void)coord_load_think(w, think);
     (void)coord_load_lifetime(w, lifetime);
     (void)coord_load_min_wait(w, min_wait);
-    if (coord_load_pipeline(w) > 1)
+    if (coord_load_is_http2(w))
+        (void)snprintf(pipeline, sizeof(pipeline), " x %" PRIu32 " streams",
+                       coord_load_pipeline(w));
+    else if (coord_load_pipeline(w) > 1)
         (void)snprintf(pipeline, sizeof(pipeline), " x %" PRIu32, coord_load_pipeline(w));
     (void)snprintf(out, out_bytes, "%s, %" PRIu32 " connection%s%s%s%s%s%s%s%s%s", law,
                    w->connections, w->connections == 1 ? "" : "s", pipeline,

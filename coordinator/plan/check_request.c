@@ -11,6 +11,7 @@
 #include "common/units.h"
 
 #define PIPELINE_MAX 1024u
+#define STREAMS_MAX  4096u
 #define WEIGHT_MAX   1000000u /* also of the sum, once reduced: the table of places has as many */
 
 /* RFC 9110, section 5.6.2 */
@@ -64,6 +65,7 @@ bool coord_plan_is_token(const char *text)
 struct texts {
     struct coord_plan_checker *c;
     struct ls_variables variables;
+    bool http2;
     bool table_lost; /* what is wrong with it has been said, and {csv:...} is not missed again */
 };
 
@@ -247,6 +249,14 @@ static bool is_fixed(const char *name)
            strcasecmp(name, "Upgrade") == 0 || strcasecmp(name, "Expect") == 0;
 }
 
+/* RFC 9113, 8.2.2. */
+static bool is_of_connection(const char *name)
+{
+    return strcasecmp(name, "Connection") == 0 || strcasecmp(name, "Keep-Alive") == 0 ||
+           strcasecmp(name, "Proxy-Connection") == 0 || strcasecmp(name, "Upgrade") == 0 ||
+           strcasecmp(name, "TE") == 0;
+}
+
 static void check_value(struct texts *t, const Ls__Request__HeadersEntry *entry)
 {
     struct ls_bytes all = { (const unsigned char *)entry->value, strlen(entry->value) };
@@ -279,6 +289,12 @@ static void check_header(struct texts *t, const Ls__Request *request, const stru
     if (strcasecmp(entry->key, "Transfer-Encoding") == 0) {
         coord_plan_check_say(t->c, &entry->base, NULL, -1,
                              "cannot be set: bodies are sent with a Content-Length");
+        return;
+    }
+    if (t->http2 && is_of_connection(entry->key)) {
+        coord_plan_check_say(t->c, &entry->base, NULL, -1,
+                             "is about connections of HTTP/1: HTTP/2 has no such header, leave it "
+                             "out");
         return;
     }
     check_value(t, entry);
@@ -372,9 +388,11 @@ static void check_texts(struct texts *t, const Ls__Request *request)
 }
 
 static void check_request(struct coord_plan_checker *c, const Ls__Request *request,
-                          const struct ls_csv *csv, bool table_lost)
+                          const struct ls_csv *csv, bool table_lost, bool http2)
 {
-    struct texts t = { .c = c, .variables = { .csv = csv }, .table_lost = table_lost };
+    struct texts t = {
+        .c = c, .variables = { .csv = csv }, .http2 = http2, .table_lost = table_lost
+    };
 
     check_method(c, request);
     coord_plan_check_range(c, &request->base, "weight", request->weight, 1, WEIGHT_MAX);
@@ -384,7 +402,7 @@ static void check_request(struct coord_plan_checker *c, const Ls__Request *reque
 
 void coord_plan_check_request(struct coord_plan_checker *c, const Ls__Request *request)
 {
-    check_request(c, request, NULL, false);
+    check_request(c, request, NULL, false, false);
 }
 
 /* ---- all requests of a workload ---------------------------------------------------------------
@@ -430,18 +448,31 @@ static void check_weights(struct coord_plan_checker *c, const Ls__Http *http)
                              sum / divisor, WEIGHT_MAX);
 }
 
+static void check_in_flight(struct coord_plan_checker *c, const Ls__Http *http, bool http2)
+{
+    coord_plan_check_range(c, &http->base, "pipeline", http->pipeline, 1, PIPELINE_MAX);
+    coord_plan_check_range(c, &http->base, "streams", http->streams, 1, STREAMS_MAX);
+    if (http2 && http->has_pipeline)
+        coord_plan_check_say(c, &http->base, "pipeline", -1,
+                             "is of HTTP/1: HTTP/2 has streams, such as streams: 16");
+    if (!http2 && http->has_streams)
+        coord_plan_check_say(c, &http->base, "streams", -1,
+                             "is of HTTP/2: set version: http2, or pipeline for HTTP/1");
+}
+
 void coord_plan_check_http(struct coord_plan_checker *c, const Ls__Http *http)
 {
+    bool http2 = http->version == LS__HTTP_VERSION__HTTP_VERSION_HTTP2;
     struct ls_csv *csv = NULL;
 
-    coord_plan_check_range(c, &http->base, "pipeline", http->pipeline, 1, PIPELINE_MAX);
+    check_in_flight(c, http, http2);
     if (http->data != NULL)
         csv = check_data(c, http->data);
     if (http->n_requests == 0)
         coord_plan_check_say(c, &http->base, "requests", -1,
                              "at least one is needed, such as [{path: /}]");
     for (size_t i = 0; i < http->n_requests; i++)
-        check_request(c, http->requests[i], csv, http->data != NULL && csv == NULL);
+        check_request(c, http->requests[i], csv, http->data != NULL && csv == NULL, http2);
     check_weights(c, http);
     ls_csv_destroy(csv);
 }

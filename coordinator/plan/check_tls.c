@@ -59,9 +59,13 @@ static void check_alpn(struct coord_plan_checker *c, const Ls__Tls *tls)
         if (len == 0 || sum > 255)
             coord_plan_check_say(c, &tls->base, "alpn", (int)i,
                                  "is empty, or too long with those before it");
-        else if (strcmp(tls->alpn[i], "h2") == 0 || strcmp(tls->alpn[i], "h3") == 0)
+        else if (strcmp(tls->alpn[i], "h2") == 0)
             coord_plan_check_say(c, &tls->base, "alpn", (int)i,
-                                 "%s is not spoken here yet: offer http/1.1", tls->alpn[i]);
+                                 "h2 is what workloads with http: {version: http2} offer, and "
+                                 "nothing else: leave it out");
+        else if (strcmp(tls->alpn[i], "h3") == 0)
+            coord_plan_check_say(c, &tls->base, "alpn", (int)i,
+                                 "h3 is not spoken here: offer http/1.1");
     }
 }
 

@@ -32,11 +32,17 @@ bool coord_load_has_gaps(const Ls__Workload *w)
     return w->load->law_case == LS__LOAD__LAW_WAVES || w->think != NULL || w->lifetime != NULL;
 }
 
+bool coord_load_is_http2(const Ls__Workload *w)
+{
+    return w->protocol_case == LS__WORKLOAD__PROTOCOL_HTTP &&
+           w->http->version == LS__HTTP_VERSION__HTTP_VERSION_HTTP2;
+}
+
 uint32_t coord_load_pipeline(const Ls__Workload *w)
 {
     switch (w->protocol_case) {
     case LS__WORKLOAD__PROTOCOL_HTTP:
-        return w->http->pipeline;
+        return coord_load_is_http2(w) ? w->http->streams : w->http->pipeline;
     case LS__WORKLOAD__PROTOCOL_WEBSOCKET:
         return w->websocket->pipeline;
     default:

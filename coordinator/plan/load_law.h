@@ -21,10 +21,10 @@ bool coord_load_is_fixed_count(const Ls__Workload *workload);
 bool coord_load_is_steady(const Ls__Workload *workload);
 /* A closed loop that is not always full: waves, think times, connections that are replaced. */
 bool coord_load_has_gaps(const Ls__Workload *workload);
-/* Requests of one worker that may be due and wait; 0 in a closed loop. */
-/* Requests, or messages, in flight per connection. */
+bool coord_load_is_http2(const Ls__Workload *workload); /* any workload */
+/* Requests, or messages, in flight per connection; of HTTP/2: streams, as planned. */
 uint32_t coord_load_pipeline(const Ls__Workload *w);
-
+/* Requests of one worker that may be due and wait; 0 in a closed loop. */
 uint32_t coord_load_queue(const Ls__Workload *workload);
 
 /* Length of the measure window: as given, all steps, or the default. Any workload; 0 if it cannot

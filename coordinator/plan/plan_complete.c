@@ -50,7 +50,11 @@ static bool complete_request(Ls__Request *request)
 
 static bool complete_http(Ls__Http *http)
 {
-    http->has_pipeline = 1;
+    http->has_version = 1;
+    if (http->version == LS__HTTP_VERSION__HTTP_VERSION_HTTP2)
+        http->has_streams = 1;
+    else
+        http->has_pipeline = 1;
     if (http->data != NULL)
         http->data->has_order = 1;
     for (size_t i = 0; i < http->n_requests; i++) {

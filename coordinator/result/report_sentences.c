@@ -140,7 +140,13 @@ void coord_part_load(const Ls__Result *result, const char *workload, struct coor
             "Latency is service time: from the first byte sent to the answer's end.");
     say_pace(trial, to);
     say_reading(trial, to);
-    if (trial->pipeline > 1)
+    if (trial->http2 != NULL)
+        say(to, COORD_STYLE_NONE, "HTTP/2, %u stream%s at once on a connection%s.", trial->pipeline,
+            plural(trial->pipeline),
+            trial->http2->streams_granted > 0 && trial->http2->streams_granted < trial->pipeline
+                ? ": more than the server allows"
+                : "");
+    else if (trial->pipeline > 1)
         say(to, COORD_STYLE_WARN,
             "Pipelined, %u requests deep: this is the latency of a batch, not of a request.",
             trial->pipeline);
@@ -402,6 +408,32 @@ static void say_tls(const Ls__TlsUse *tls, struct coord_say *to)
         say(to, COORD_STYLE_WARN, "TLS: the server's certificate was not verified, as asked for");
 }
 
+static void say_codes(const char *what, Ls__CodeCount *const *codes, size_t n, struct coord_say *to)
+{
+    for (size_t i = 0; i < n; i++)
+        say(to, COORD_STYLE_NONE, "HTTP/2: %" PRIu64 " %s%s %.40s", codes[i]->count, what,
+            plural(codes[i]->count), codes[i]->name);
+}
+
+static void say_http2(const Ls__Http2Use *use, struct coord_say *to)
+{
+    if (use->streams_granted == use->streams_granted_most)
+        say(to, COORD_STYLE_NONE, "HTTP/2: %u stream%s per connection of %u asked for",
+            use->streams_granted, plural(use->streams_granted), use->streams_asked);
+    else
+        say(to, COORD_STYLE_NONE, "HTTP/2: %u to %u streams per connection of %u asked for",
+            use->streams_granted, use->streams_granted_most, use->streams_asked);
+    say_codes("stream reset", use->resets, use->n_resets, to);
+    say_codes("GOAWAY", use->goaways, use->n_goaways, to);
+    if (use->retried > 0)
+        say(to, COORD_STYLE_NONE,
+            "HTTP/2: %" PRIu64 " request%s behind a GOAWAY, sent again on another connection",
+            use->retried, plural(use->retried));
+    if (use->pushes_refused > 0)
+        say(to, COORD_STYLE_NONE, "HTTP/2: %" PRIu64 " push%s refused", use->pushes_refused,
+            use->pushes_refused == 1 ? "" : "es");
+}
+
 static void say_bytes(const Ls__Trial *trial, struct coord_say *to)
 {
     double seconds = trial->window != NULL ? (double)trial->window->duration_ns / 1e9 : 0;
@@ -503,6 +535,8 @@ void coord_part_details(const Ls__Trial *trial, struct coord_say *to)
         say_connections(trial, to);
     if (trial->tls != NULL)
         say_tls(trial->tls, to);
+    if (trial->http2 != NULL)
+        say_http2(trial->http2, to);
     say_bytes(trial, to);
     if (trial->server != NULL)
         say_server(trial->server, to);

@@ -119,8 +119,8 @@ static bool shape_of(const Ls__Facts *facts, const Ls__Trial *trial, const Ls__C
                      struct shape *out)
 {
     if (facts == NULL || client->requests == NULL || client->requests->ok == 0 ||
-        client->requests->sent == 0 || client->connections == NULL)
-        return false;
+        client->requests->sent == 0 || client->connections == NULL || client->http2 != NULL)
+        return false; /* HTTP/2 is not calibrated */
     hash_host(facts, out->host);
     out->io = client->io;
     out->tls = client->tls != NULL;

@@ -188,6 +188,13 @@ void coord_fill_hosts(Ls__Result *result, struct coord_fleet *fleet)
 
 /* ---- trials */
 
+static const char *protocol_of(const Ls__Workload *w)
+{
+    if (w->protocol_case == LS__WORKLOAD__PROTOCOL_WEBSOCKET)
+        return "websocket";
+    return coord_load_is_http2(w) ? "http2" : "http1";
+}
+
 Ls__Trial *coord_fill_trial(const struct coord_trial *trial, int64_t started_wall_ns)
 {
     Ls__Trial *message = malloc(sizeof(*message));
@@ -210,6 +217,7 @@ Ls__Trial *coord_fill_trial(const struct coord_trial *trial, int64_t started_wal
         coord_fill_text(&message->think, coord_load_think(w, think)) == LS_OK &&
         coord_fill_text(&message->lifetime, coord_load_lifetime(w, lifetime)) == LS_OK &&
         coord_fill_text(&message->min_wait, coord_load_min_wait(w, min_wait)) == LS_OK &&
+        coord_fill_text(&message->protocol, protocol_of(w)) == LS_OK &&
         coord_fill_text(&message->started_at, when) == LS_OK)
         return message;
     ls__trial__free_unpacked(message, NULL);

@@ -73,6 +73,15 @@ static bool took_place(const Ls__Trial *trial)
     return strcmp(trial->status, "done") == 0 && trial->window != NULL;
 }
 
+/* On a connection, at most: as planned, and as the server has allowed. */
+static uint32_t in_flight_of(const Ls__Trial *trial)
+{
+    uint32_t planned = trial->pipeline > 0 ? trial->pipeline : 1;
+    uint32_t granted = trial->http2 != NULL ? trial->http2->streams_granted : 0;
+
+    return granted > 0 && granted < planned ? granted : planned;
+}
+
 void coord_verdict_judge(Ls__Trial *trial, const struct coord_verdict_input *input)
 {
     struct judge j = { .trial = trial, .in = input };
@@ -91,7 +100,7 @@ void coord_verdict_judge(Ls__Trial *trial, const struct coord_verdict_input *inp
     j.room = find_room(trial, input->server_cpus);
     j.open = trial->offered_per_s > 0;
     j.window_s = (double)trial->window->duration_ns / 1e9;
-    j.pipelines = (double)coord_judge_connections(&j) * (trial->pipeline > 0 ? trial->pipeline : 1);
+    j.pipelines = (double)coord_judge_connections(&j) * in_flight_of(trial);
     for (size_t i = 0; i < LS_ARRAY_LEN(checks); i++)
         checks[i](&j);
 }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/load/http2_frame.h"
+#include "agent/load/http2_request.h"
 #include "agent/load/ws_handshake.h"
 #include "tests/support/driver_suite.h"
 
@@ -22,7 +24,7 @@ static const struct load_request http_requests[] = {
     { .bytes = BYTES("GET /abc HTTP/1.1\r\nHost: x\r\n\r\n"), .label = "GET /abc" },
 };
 
-static struct ls_bytes http1_answer(uint32_t request)
+static struct ls_bytes http1_answer(uint32_t request, uint32_t nth)
 {
     static const struct ls_bytes answers[LS_ARRAY_LEN(http_requests)] = {
         BYTES(OK_HEAD "Hello, World!"),
@@ -31,12 +33,89 @@ static struct ls_bytes http1_answer(uint32_t request)
               "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
     };
 
+    (void)nth;
     return answers[request];
 }
 
-static struct ls_bytes null_answer(uint32_t request)
+/* ---- HTTP/2: the same requests as frames, and answers with the streams' numbers ---- */
+
+static struct load_request http2_requests[LS_ARRAY_LEN(http_requests)];
+static struct load_http2 *http2_shared;
+
+static int make_http2(void **state)
+{
+    static unsigned char frames[LS_ARRAY_LEN(http_requests)][256];
+    struct ls_bytes heads[LS_ARRAY_LEN(http_requests)];
+
+    (void)state;
+    for (size_t i = 0; i < LS_ARRAY_LEN(http_requests); i++)
+        heads[i] = http_requests[i].bytes;
+    if (http2_shared_create(heads, LS_ARRAY_LEN(heads), false, &http2_shared, NULL) != LS_OK)
+        return -1;
+    for (size_t i = 0; i < LS_ARRAY_LEN(http_requests); i++) {
+        struct ls_bytes body;
+
+        http2_requests[i] = http_requests[i];
+        http2_requests[i].bytes.data = frames[i];
+        http2_requests[i].bytes.len =
+            http2_encode(http2_shared, http_requests[i].bytes, false, frames[i], &body);
+        http2_shared->frame_max = sizeof(frames[i]);
+    }
+    return 0;
+}
+
+static int free_http2(void **state)
+{
+    (void)state;
+    http2_shared_destroy(http2_shared);
+    return 0;
+}
+
+static size_t put_frame(unsigned char *out, enum http2_type type, unsigned flags, uint32_t id,
+                        struct ls_bytes payload)
+{
+    http2_put_head(out, (uint32_t)payload.len, type, flags, id);
+    if (payload.len > 0)
+        memcpy(out + HTTP2_HEAD_BYTES, payload.data, payload.len);
+    return HTTP2_HEAD_BYTES + payload.len;
+}
+
+static struct ls_bytes http2_answer(uint32_t request, uint32_t nth)
+{
+    static const struct ls_bytes head = BYTES("\x88\x0f\x0d\x02"
+                                              "13"); /* 200, 13 bytes */
+    static const struct ls_bytes interim = BYTES("\x08\x03"
+                                                 "103");
+    static const struct ls_bytes plain = BYTES("\x88");
+    static const struct ls_bytes padded = BYTES("\x02"
+                                                "abc\0\0");
+    static const struct ls_bytes trailer = BYTES("\x40\x01x\x01y");
+    static unsigned char out[256];
+    uint32_t id = 2 * nth + 1;
+    size_t len = 0;
+
+    if (request == 0) {
+        len = put_frame(out, HTTP2_HEADERS, HTTP2_END_HEADERS, id, head);
+        len += put_frame(out + len, HTTP2_DATA, HTTP2_END_STREAM, id,
+                         (struct ls_bytes)BYTES("Hello, World!"));
+    } else if (request == 1) {
+        len = put_frame(out, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, id, head);
+    } else {
+        len = put_frame(out, HTTP2_HEADERS, HTTP2_END_HEADERS, id, interim);
+        len += put_frame(out + len, HTTP2_HEADERS, 0, id, (struct ls_bytes){ NULL, 0 });
+        len += put_frame(out + len, HTTP2_CONTINUATION, HTTP2_END_HEADERS, id, plain);
+        len += put_frame(out + len, HTTP2_PING, 0, 0, (struct ls_bytes)BYTES("12345678"));
+        len += put_frame(out + len, HTTP2_DATA, HTTP2_PADDED, id, padded);
+        len +=
+            put_frame(out + len, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, id, trailer);
+    }
+    return (struct ls_bytes){ out, len };
+}
+
+static struct ls_bytes null_answer(uint32_t request, uint32_t nth)
 {
     (void)request;
+    (void)nth;
     return (struct ls_bytes)BYTES(".");
 }
 
@@ -50,7 +129,7 @@ static const struct load_websocket websocket = {
     .binary = true,
 };
 
-static struct ls_bytes websocket_answer(uint32_t request)
+static struct ls_bytes websocket_answer(uint32_t request, uint32_t nth)
 {
     static const struct ls_bytes answers[LS_ARRAY_LEN(http_requests)] = {
         BYTES("\x82\x0dHello, World!"),
@@ -63,6 +142,7 @@ static struct ls_bytes websocket_answer(uint32_t request)
               "d"),
     };
 
+    (void)nth;
     return answers[request];
 }
 
@@ -81,13 +161,23 @@ static size_t websocket_greet(struct ls_bytes sent, uint8_t *out)
     return (size_t)len;
 }
 
+/* Empty SETTINGS: everything as it is by default. */
+static size_t http2_greet(struct ls_bytes sent, uint8_t *out)
+{
+    assert_true(sent.len > HTTP2_PREFACE_BYTES);
+    assert_memory_equal(sent.data, HTTP2_PREFACE, HTTP2_PREFACE_BYTES);
+    http2_put_head(out, 0, HTTP2_SETTINGS, 0, 0);
+    return HTTP2_HEAD_BYTES;
+}
+
 /* A flawless peer for each driver. */
 static const struct {
     const char *driver;
-    struct ls_bytes (*answer)(uint32_t request);
+    struct ls_bytes (*answer)(uint32_t request, uint32_t nth);
     size_t (*greet)(struct ls_bytes sent, uint8_t *out);
 } peers[] = {
     { "http1", http1_answer, NULL },
+    { "http2", http2_answer, http2_greet },
     { "null", null_answer, NULL },
     { "websocket", websocket_answer, websocket_greet },
 };
@@ -107,6 +197,8 @@ static void every_driver_passes_the_suite(void **state)
             peer++;
         if (peer == LS_ARRAY_LEN(peers))
             fail_msg("driver %s has no peer here: add one", driver->name);
+        workload.http2 = strcmp(driver->name, "http2") == 0 ? http2_shared : NULL;
+        workload.requests = workload.http2 != NULL ? http2_requests : http_requests;
         for (workload.pipeline = 1; workload.pipeline <= 5; workload.pipeline++) {
             struct driver_suite suite = { driver->name, &workload, peers[peer].answer,
                                           peers[peer].greet };
@@ -120,5 +212,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_driver_passes_the_suite) };
 
-    return cmocka_run_group_tests_name("agent.drivers", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("agent.drivers", tests, make_http2, free_http2);
 }

@@ -111,7 +111,7 @@ static void every_default_is_filled_in(void **state)
         "\"host\":\"auto\",\"port\":1,\"external\":false,\"ready\":{\"request\":{"
         "\"method\":\"GET\",\"path\":\"/\"},\"timeout\":\"10s\"},\"stop\":{\"signal\":"
         "\"TERM\",\"grace\":\"6s\"}}],\"workloads\":[{\"name\":\"w\",\"http\":{\"requests\":"
-        "[{\"method\":\"GET\",\"path\":\"/\",\"weight\":1}],\"pipeline\":1},\"connections\":64,\"load\":{"
+        "[{\"method\":\"GET\",\"path\":\"/\",\"weight\":1}],\"pipeline\":1,\"version\":\"http1\"},\"connections\":64,\"load\":{"
         "\"closed\":{}},\"warmup\":\"3s\",\"measure\":\"10s\",\"timeout\":\"5s\","
         "\"interval\":\"1s\",\"pacing\":\"precise\",\"io\":\"auto\",\"receive_stamps\":\"auto\"}],\"schedule\":{\"repetitions\":3,\"order\":\"interleaved\"}}");
     free(json);

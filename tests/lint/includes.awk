@@ -68,7 +68,7 @@ function check(name, system_header,   from, to, prefix) {
         bad("\"" name "\" is private to a driver: registry.c lists drivers by extern")
     else if (to == "link" && from != "link")
         bad("\"" name "\" is private to a link: registry.c lists links by extern")
-    else if (from == "driver" && to == "load" && name !~ /^agent\/load\/(driver|workload|variation|gunzip|http1_[a-z]+|ws_[a-z]+)\.h$/)
+    else if (from == "driver" && to == "load" && name !~ /^agent\/load\/(driver|workload|variation|gunzip|http[12]_[a-z]+|ws_[a-z]+)\.h$/)
         bad("a driver includes agent/load/driver.h and common/, not \"" name "\"")
     else if (!((from ":" to) in may) && !(from == "driver" && to == "load"))
         bad("\"" name "\" is out of reach: layer " from " must not include layer " to)

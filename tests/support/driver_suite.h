@@ -7,9 +7,9 @@
 struct driver_suite {
     const char *driver;
     const struct load_workload *workload; /* that all answers satisfy */
-    /* What a flawless peer sends in answer to a request of the rotation; empty if the driver
-     * completes on its own. */
-    struct ls_bytes (*answer)(uint32_t request);
+    /* What a flawless peer sends in answer to a request of the rotation, which was the nth (from 0)
+     * on its connection; empty if the driver completes on its own. Valid until the next call. */
+    struct ls_bytes (*answer)(uint32_t request, uint32_t nth);
     /* Of a driver that greets: what a flawless peer answers to sent; returns its length. */
     size_t (*greet)(struct ls_bytes sent, uint8_t *out);
 };
