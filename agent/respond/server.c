@@ -18,7 +18,8 @@
 #include "agent/respond/ws.h"
 #include "common/clock.h"
 
-#define EVENTS_MAX      256
+#define EVENTS_MAX      1024 /* so that all that came in a stall is read together */
+#define EXPIRE_MAX      32
 #define ACCEPT_PAUSE_NS (10 * LS_NS_PER_MS) /* out of descriptors: wait for some to come back */
 
 struct respond_thread {
@@ -124,12 +125,13 @@ static void accept_all(struct respond_thread *thread)
     }
 }
 
+/* Not all at once: meanwhile requests come in, and their time runs from when they are read. */
 static void expire(struct respond_thread *thread)
 {
     struct respond_loop *loop = &thread->loop;
     struct respond_conn *conn;
 
-    while ((conn = respond_heap_first(loop)) != NULL) {
+    for (unsigned i = 0; i < EXPIRE_MAX && (conn = respond_heap_first(loop)) != NULL; i++) {
         int64_t now_ns = ls_clock_mono_ns();
 
         if (conn->timer_ns > now_ns)
@@ -139,8 +141,8 @@ static void expire(struct respond_thread *thread)
     }
 }
 
-/* Does nothing for the rest of a stall, if this is one. */
-static void stall(struct respond_thread *thread)
+/* Does nothing for the rest of a stall, if this is one. Returns its end, 0 if it is none. */
+static int64_t stall(struct respond_thread *thread)
 {
     const struct respond_settings *settings = thread->server->settings;
     struct pollfd stop = { .fd = thread->server->stop_fd, .events = POLLIN };
@@ -148,16 +150,20 @@ static void stall(struct respond_thread *thread)
     int64_t end_ns = thread->next_stall_ns + settings->stall_length_ns;
 
     if (settings->stall_period_ns == 0 || now_ns < thread->next_stall_ns)
-        return;
+        return 0;
     for (; now_ns < end_ns; now_ns = ls_clock_mono_ns()) {
-        struct timespec left = { (end_ns - now_ns) / LS_NS_PER_S, (end_ns - now_ns) % LS_NS_PER_S };
+        int64_t left_ns = end_ns - now_ns - settings->spin_ns;
+        struct timespec left = { 0, 0 };
 
+        if (left_ns > 0)
+            left = (struct timespec){ left_ns / LS_NS_PER_S, left_ns % LS_NS_PER_S };
         if (ppoll(&stop, 1, &left, NULL) > 0)
-            return;
+            break; /* the loop sees it, too */
     }
     if (thread->index == 0)
         respond_tally_add(&thread->loop.tally.stalls, 1);
     thread->next_stall_ns += settings->stall_period_ns;
+    return end_ns;
 }
 
 static int64_t earliest(int64_t a_ns, int64_t b_ns)
@@ -165,8 +171,8 @@ static int64_t earliest(int64_t a_ns, int64_t b_ns)
     return a_ns < b_ns ? a_ns : b_ns;
 }
 
-/* Waits for events or the next instant at which there is something to do. */
-static int wait_events(struct respond_thread *thread, struct epoll_event *events)
+/* Waits for events or the next instant at which there is something to do; not behind a stall. */
+static int wait_events(struct respond_thread *thread, struct epoll_event *events, bool stalled)
 {
     const struct respond_settings *settings = thread->server->settings;
     const struct respond_conn *first = respond_heap_first(&thread->loop);
@@ -178,10 +184,10 @@ static int wait_events(struct respond_thread *thread, struct epoll_event *events
         until_ns = earliest(until_ns, thread->next_stall_ns);
     if (thread->accept_again_ns > 0)
         until_ns = earliest(until_ns, thread->accept_again_ns);
-    if (until_ns == INT64_MAX)
+    if (until_ns == INT64_MAX && !stalled)
         return epoll_wait(thread->loop.epoll_fd, events, EVENTS_MAX, -1);
     wait_ns = until_ns - ls_clock_mono_ns() - settings->spin_ns;
-    if (wait_ns > 0)
+    if (wait_ns > 0 && !stalled)
         left = (struct timespec){ wait_ns / LS_NS_PER_S, wait_ns % LS_NS_PER_S };
     return epoll_pwait2(thread->loop.epoll_fd, events, EVENTS_MAX, &left, NULL);
 }
@@ -236,16 +242,17 @@ static void *run_thread(void *arg)
     thread->next_stall_ns = thread->server->start_ns + settings->stall_period_ns;
     for (;;) {
         int64_t now_ns;
+        int64_t stalled_ns = stall(thread);
         int n;
 
-        stall(thread);
         expire(thread);
         if (thread->accept_again_ns > 0 && ls_clock_mono_ns() >= thread->accept_again_ns)
             watch_listener(thread, true);
-        n = wait_events(thread, events);
+        n = wait_events(thread, events, stalled_ns != 0);
         if (n < 0 && errno != EINTR)
             return NULL;
-        now_ns = ls_clock_mono_ns();
+        /* What had come by the end of a stall is read then, however long the reading takes. */
+        now_ns = stalled_ns != 0 ? stalled_ns : ls_clock_mono_ns();
         if (settings->stall_period_ns > 0 && now_ns >= thread->next_stall_ns)
             continue; /* it came in a stall: nobody looks */
         for (int i = 0; i < n; i++) {
@@ -254,7 +261,7 @@ static void *run_thread(void *arg)
             if (events[i].data.ptr == &listener_tag)
                 accept_all(thread);
             else
-                handle(thread, &events[i], now_ns);
+                handle(thread, &events[i], now_ns + i); /* those of one instant keep their order */
         }
         share(thread, now_ns);
     }
