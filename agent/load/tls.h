@@ -2,8 +2,8 @@
  *
  * One context per worker (or probe): the settings, the newest session for resumption, the sessions
  * themselves, which are used again by later connections. One thread at a time, nothing shared, no
- * lock of ours. OpenSSL allocates in every handshake; while a session is open, only a record that
- * goes on in the next piece of input makes it take a buffer, which it gives back at once.
+ * lock of ours. OpenSSL allocates in every handshake, and a buffer each way when a session that has
+ * rested goes on.
  *
  *     begin -> shake, take ... (is_secured) -> open, seal ... -> end
  */
@@ -64,6 +64,8 @@ enum tls_result tls_open(struct tls_session *session, uint8_t *out, size_t cap, 
 /* Moves what the handshake or a key update has to send to out. */
 size_t tls_drain(struct tls_session *session, uint8_t *out, size_t cap);
 bool tls_has_output(const struct tls_session *session);
+/* Nothing is under way: gives back the buffers, 17 KB each way, unless half a record is in one. */
+void tls_rest(struct tls_session *session);
 /* One record of at most TLS_PLAIN_MAX bytes; cap is TLS_SEAL_ROOM more than len, or larger. Only
  * when there is nothing to drain. */
 enum tls_result tls_seal(struct tls_session *session, struct ls_bytes plain, uint8_t *out,

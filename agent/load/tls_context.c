@@ -208,7 +208,6 @@ static enum ls_err apply(struct tls_context *c, const struct load_tls *set, stru
     char why[WHY_BYTES];
     enum ls_err rc;
 
-    (void)SSL_CTX_set_mode(c->ctx, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_read_ahead(c->ctx, 1); /* a record in one call of the BIO instead of two */
     (void)SSL_CTX_set_options(c->ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     if (SSL_CTX_set_min_proto_version(c->ctx, set->min_version) != 1 ||

@@ -270,6 +270,11 @@ enum tls_result tls_open(struct tls_session *s, uint8_t *out, size_t cap, size_t
     return TLS_OK;
 }
 
+void tls_rest(struct tls_session *s)
+{
+    (void)SSL_free_buffers(s->ssl); /* says whether it has */
+}
+
 size_t tls_drain(struct tls_session *s, uint8_t *out, size_t cap)
 {
     size_t len = s->kept.len < cap ? s->kept.len : cap;

@@ -78,6 +78,7 @@ http {
         ssl_certificate certificate.pem;
         ssl_certificate_key key.pem;
         ssl_protocols TLSv1.3;
+        ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;
         location / { default_type text/plain; return 200 "Hello, World!"; }
     }
 }

@@ -17,6 +17,7 @@ struct tls_link {
     struct tls_link *next;       /* in the hub's list of the doomed, if is_doomed */
     bool is_doomed;
     bool broken; /* a send failed: told by the next turn */
+    bool asked;  /* something was sent since bytes came */
 };
 
 /* Followed in memory by the carrier's state. */
@@ -99,6 +100,7 @@ static void read_records(struct tls_link *link, int64_t wall_ns)
     enum tls_result result;
     size_t len;
 
+    link->asked = false;
     do {
         result = tls_open(link->session, hub->plain_in, sizeof(hub->plain_in), &len);
         if (len > 0)
@@ -108,6 +110,8 @@ static void read_records(struct tls_link *link, int64_t wall_ns)
             return; /* closed by the callee */
     } while (result == TLS_OK && len == sizeof(hub->plain_in));
     send_output(link);
+    if (!link->asked)
+        tls_rest(link->session);
     if (result == TLS_CLOSED)
         hub->env.ended(link->ctx, LOAD_CLOSED_EARLY, 0);
     else if (result == TLS_FAILED)
@@ -168,6 +172,7 @@ static size_t on_pull(void *ctx, uint8_t *out, size_t cap)
                           room < sizeof(hub->plain_out) ? room : sizeof(hub->plain_out));
     if (plain == 0)
         return len;
+    link->asked = true;
     if (LS_UNLIKELY(tls_seal(link->session, (struct ls_bytes){ hub->plain_out, plain }, out + len,
                              cap - len, &sealed) != TLS_OK)) {
         link->broken = true; /* a send must not call back */
