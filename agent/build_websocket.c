@@ -15,11 +15,14 @@
 
 struct agent_websocket {
     struct load_websocket websocket;
+    struct load_room room;
     struct load_request handshake; /* owned: its bytes and label */
     struct load_request message;
     unsigned char *payload; /* owned */
     char *expected;         /* owned; NULL: the payload */
     char *subprotocol;      /* owned */
+    char *ready;            /* owned */
+    char *delivery;         /* owned */
     char label[96];
 };
 
@@ -31,6 +34,8 @@ void agent_websocket_destroy(struct agent_websocket *w)
     free(w->payload);
     free(w->expected);
     free(w->subprotocol);
+    free(w->ready);
+    free(w->delivery);
     free(w);
 }
 
@@ -148,6 +153,43 @@ static enum ls_err make_message(struct agent_websocket *w, const Ls__WebSocket *
     return LS_OK;
 }
 
+static struct ls_bytes piece(const char *from, const char *to)
+{
+    return (struct ls_bytes){ (const unsigned char *)from, (size_t)(to - from) };
+}
+
+/* "{name}: {message}" taken apart. */
+static enum ls_err make_room(struct agent_websocket *w, const Ls__Room *in, struct ls_diag *diag)
+{
+    struct load_room *room = &w->room;
+    const char *name, *message, *rest;
+
+    if (in->delivery == NULL || w->message.bytes.len < LOAD_WS_NUMBER_BYTES)
+        return ls_fail(diag, LS_EPROTO, "PREPARE came with a room that is not complete");
+    w->delivery = strdup(in->delivery);
+    w->ready = strdup(in->ready != NULL ? in->ready : "");
+    if (w->delivery == NULL || w->ready == NULL)
+        return ls_fail(diag, LS_ENOMEM, "out of memory for a room");
+    message = strstr(w->delivery, "{message}");
+    if (message == NULL)
+        return ls_fail(diag, LS_EPROTO, "PREPARE came with a room without {message}");
+    name = strstr(w->delivery, NAME);
+    rest = w->delivery;
+    room->named = name != NULL && name < message;
+    if (room->named) {
+        room->before = piece(rest, name);
+        rest = name + strlen(NAME);
+    }
+    room->between = piece(rest, message);
+    rest = message + strlen("{message}");
+    room->after = piece(rest, rest + strlen(rest));
+    room->ready = piece(w->ready, w->ready + strlen(w->ready));
+    room->to_sender = in->to_sender;
+    w->websocket.room = room;
+    w->websocket.numbered = false;
+    return LS_OK;
+}
+
 enum ls_err agent_websocket_create(const Ls__WebSocket *in, const Ls__Target *target,
                                    struct agent_websocket **out, struct ls_diag *diag)
 {
@@ -168,6 +210,8 @@ enum ls_err agent_websocket_create(const Ls__WebSocket *in, const Ls__Target *ta
         rc = make_handshake(w, in, target, diag);
     if (rc == LS_OK)
         rc = make_message(w, in, diag);
+    if (rc == LS_OK && in->kind_case == LS__WEB_SOCKET__KIND_ROOM)
+        rc = make_room(w, in->room, diag);
     if (rc != LS_OK) {
         agent_websocket_destroy(w);
         return rc;

@@ -9,12 +9,13 @@
 #include "common/msg_json.h"
 #include "common/options.h"
 #include "common/pb.h"
+#include "coordinator/bench_websocket.h"
 #include "coordinator/cli.h"
 #include "coordinator/execute.h"
 #include "coordinator/url.h"
 #include "proto/plan.pb-c.h"
 
-#define HEADERS_MAX   64u
+#define HEADERS_MAX   BENCH_HEADERS_MAX
 #define COUNT_TIME_NS (10 * 60 * LS_NS_PER_S) /* the most that a fixed count may take */
 #define TIME_NS       (10 * LS_NS_PER_S)
 
@@ -47,12 +48,7 @@ struct arguments {
     const char *server_name;
     bool no_resume;
     bool gzip;
-    bool websocket;
-    const char *message;
-    uint64_t size;
-    bool binary;
-    bool deflate;
-    const char *subprotocol;
+    struct bench_websocket_args websocket;
     const char *cpus;
     const char *io;
     const char *receive_stamps;
@@ -120,17 +116,25 @@ static const struct ls_option rows[] = {
       "https: a full handshake for each connection" },
     { "gzip", 0, LS_OPTION_FLAG, ROW(gzip), NULL, NULL, 1, 0,
       "ask for gzip, and compare what is in it" },
-    { "websocket", 0, LS_OPTION_FLAG, ROW(websocket), NULL, NULL, 1, 0,
+    { "websocket", 0, LS_OPTION_FLAG, ROW(websocket.on), NULL, NULL, 1, 0,
       "WebSocket: requests are messages, answered by an echo (a ws:// or wss:// URL says so, too)" },
-    { "size", 0, LS_OPTION_COUNT, ROW(size), "BYTES", NULL, 0, 16777216,
+    { "size", 0, LS_OPTION_COUNT, ROW(websocket.size), "BYTES", NULL, 0, 16777216,
       "WebSocket: of a message (64)" },
-    { "message", 0, LS_OPTION_TEXT, ROW(message), "TEXT", NULL, 1, 0,
+    { "message", 0, LS_OPTION_TEXT, ROW(websocket.message), "TEXT", NULL, 1, 0,
       "WebSocket: this message instead of one of --size" },
-    { "binary", 0, LS_OPTION_FLAG, ROW(binary), NULL, NULL, 1, 0,
+    { "binary", 0, LS_OPTION_FLAG, ROW(websocket.binary), NULL, NULL, 1, 0,
       "WebSocket: messages are binary, not text" },
-    { "deflate", 0, LS_OPTION_FLAG, ROW(deflate), NULL, NULL, 1, 0,
+    { "deflate", 0, LS_OPTION_FLAG, ROW(websocket.deflate), NULL, NULL, 1, 0,
       "WebSocket: offer compression (permessage-deflate)" },
-    { "subprotocol", 0, LS_OPTION_TEXT, ROW(subprotocol), "NAME", NULL, 1, 0,
+    { "room", 0, LS_OPTION_COUNT, ROW(websocket.room), "N", NULL, 1, 2048,
+      "WebSocket: N connections in one room, each message to all of them (instead of -c)" },
+    { "round", 0, LS_OPTION_COUNT, ROW(websocket.round), "N", NULL, 1, 1024,
+      "room: each sends N messages at once, again when all have arrived (instead of -p, -R)" },
+    { "ready", 0, LS_OPTION_TEXT, ROW(websocket.ready), "TEXT", NULL, 1, 0,
+      "room: begin when the server has sent that to all" },
+    { "delivery", 0, LS_OPTION_TEXT, ROW(websocket.delivery), "PATTERN", NULL, 1, 0,
+      "room: what arrives, such as '{name}: {message}' ({message}); {name} may be in the URL, too" },
+    { "subprotocol", 0, LS_OPTION_TEXT, ROW(websocket.subprotocol), "NAME", NULL, 1, 0,
       "WebSocket: ask for it; the server has to agree" },
     { "cpus", 0, LS_OPTION_TEXT, ROW(cpus), "LIST", "auto", 1, 0, "CPUs of the workers: 2-3" },
     { "io", 0, LS_OPTION_TEXT, ROW(io), "HOW", "auto", 1, 0,
@@ -149,7 +153,6 @@ static const struct ls_option rows[] = {
 struct draft {
     struct arguments args;
     struct coord_url url;
-    bool websocket;
     Ls__Io io;
     Ls__ReceiveStamps receive_stamps;
     char name[64];
@@ -243,22 +246,19 @@ static enum ls_err read_io(struct draft *d, struct ls_diag *diag)
 /* Which options make no sense, as it is WebSocket or not. */
 static enum ls_err check_protocol(struct draft *d, struct ls_diag *diag)
 {
-    const struct arguments *args = &d->args;
+    struct arguments *args = &d->args;
 
-    d->websocket = args->websocket || d->url.websocket;
-    if (!d->websocket && (args->size > 0 || args->message != NULL || args->binary ||
-                          args->deflate || args->subprotocol != NULL))
-        return ls_fail(diag, LS_EINVAL,
-                       "--size, --message, --binary, --deflate and --subprotocol go with "
-                       "--websocket, or a ws:// URL");
-    if (d->websocket && (args->body != NULL || args->expect_body != NULL ||
-                         args->expect_status > 0 || args->gzip || strcmp(args->method, "GET") != 0))
+    args->websocket.on = args->websocket.on || d->url.websocket;
+    if (args->websocket.on &&
+        (args->body != NULL || args->expect_body != NULL || args->expect_status > 0 || args->gzip ||
+         strcmp(args->method, "GET") != 0))
         return ls_fail(diag, LS_EINVAL,
                        "-m, -b, --gzip, --expect-status and --expect-body are of HTTP: WebSocket "
                        "has --message and --size");
-    if (args->message != NULL && args->size > 0)
-        return ls_fail(diag, LS_EINVAL, "--message and --size exclude each other");
-    return LS_OK;
+    if (args->websocket.round > 0 &&
+        (args->rate_per_s > 0 || args->pipeline > 1 || args->think_ns > 0 || args->requests > 0))
+        return ls_fail(diag, LS_EINVAL, "--round goes with none of -n, -R, -p and --think");
+    return bench_websocket_check(&args->websocket, diag);
 }
 
 static enum ls_err read_words(struct draft *d, struct ls_diag *diag)
@@ -410,50 +410,6 @@ static void compose_load(const struct draft *d, struct load_parts *p, Ls__Worklo
                                                              : LS__PACING__PACING_PRECISE;
 }
 
-struct websocket_parts {
-    Ls__WebSocket websocket;
-    Ls__WebSocket__HeadersEntry entries[HEADERS_MAX + 1];
-    Ls__WebSocket__HeadersEntry *headers[HEADERS_MAX + 1];
-    Ls__Message message;
-    Ls__Size size;
-    Ls__Echo echo;
-    Ls__Deflate deflate;
-};
-
-/* request: path and headers, which are the handshake's. */
-static void compose_websocket(const struct draft *d, struct websocket_parts *p,
-                              const Ls__Request *request, Ls__Workload *workload)
-{
-    ls__web_socket__init(&p->websocket);
-    ls__message__init(&p->message);
-    ls__size__init(&p->size);
-    ls__echo__init(&p->echo);
-    ls__deflate__init(&p->deflate);
-    for (size_t i = 0; i < request->n_headers; i++) {
-        ls__web_socket__headers_entry__init(&p->entries[i]);
-        p->entries[i].key = request->headers[i]->key;
-        p->entries[i].value = request->headers[i]->value;
-        p->headers[i] = &p->entries[i];
-    }
-    p->message.text = ls_pb_text(d->args.message);
-    p->message.has_binary = true;
-    p->message.binary = d->args.binary;
-    p->size.bytes = d->args.size;
-    p->message.size = d->args.size > 0 ? &p->size : NULL;
-    p->websocket.path = request->path;
-    p->websocket.headers = p->headers;
-    p->websocket.n_headers = request->n_headers;
-    p->websocket.subprotocol = ls_pb_text(d->args.subprotocol);
-    p->websocket.message = &p->message;
-    p->websocket.has_pipeline = true;
-    p->websocket.pipeline = (uint32_t)d->args.pipeline;
-    p->websocket.deflate = d->args.deflate ? &p->deflate : NULL;
-    p->websocket.kind_case = LS__WEB_SOCKET__KIND_ECHO;
-    p->websocket.echo = &p->echo;
-    workload->protocol_case = LS__WORKLOAD__PROTOCOL_WEBSOCKET;
-    workload->websocket = &p->websocket;
-}
-
 /* The plan that says what the options say, as text: what runs can be read, kept and run again. */
 static enum ls_err compose(struct draft *d, char **out_text, struct ls_diag *diag)
 {
@@ -469,7 +425,7 @@ static enum ls_err compose(struct draft *d, char **out_text, struct ls_diag *dia
     Ls__Request__HeadersEntry *headers[HEADERS_MAX + 1];
     Ls__Expect expect = LS__EXPECT__INIT;
     struct load_parts load;
-    struct websocket_parts websocket;
+    struct bench_websocket_parts websocket;
     Ls__Duration warmup = LS__DURATION__INIT;
     Ls__Duration measure = LS__DURATION__INIT;
     Ls__Duration timeout = LS__DURATION__INIT;
@@ -512,10 +468,11 @@ static enum ls_err compose(struct draft *d, char **out_text, struct ls_diag *dia
     workload.name = ls_pb_text("bench");
     workload.protocol_case = LS__WORKLOAD__PROTOCOL_HTTP;
     workload.http = &http;
-    if (d->websocket)
-        compose_websocket(d, &websocket, &request, &workload);
     workload.has_connections = true;
     workload.connections = (uint32_t)d->args.connections;
+    if (d->args.websocket.on)
+        bench_websocket_compose(&d->args.websocket, d->args.pipeline, &request, &websocket,
+                                &workload);
     workload.warmup = &warmup;
     workload.measure = &measure;
     workload.timeout = &timeout;

@@ -36,6 +36,11 @@ struct agent_driver_env {
     /* For drivers that interleave; NULL is fine. */
     void (*began)(void *ctx, uint32_t op); /* the first bytes of its answer are in this piece */
     struct load_http2_use *http2;          /* counted by the driver; the caller's */
+    void *shared; /* what share() made; NULL: this is a connection of its own, a probe */
+    /* For messages that carry it: when an operation was due, ... */
+    int64_t (*due)(void *ctx, uint32_t op);
+    /* ... and to be told that one arrived that was due then, of which the low 48 bits are known. */
+    void (*delivered)(void *ctx, uint64_t due_ns);
 };
 
 /* How far a connection is that has something to agree on before it takes operations. */
@@ -52,6 +57,14 @@ struct agent_driver {
 
     /* Can this workload be driven at all? No I/O. */
     enum ls_err (*check)(const struct load_workload *workload, struct ls_diag *diag);
+
+    /* What a worker's connections share; share NULL, or *out_shared: nothing. An operation may then
+     * end while another connection is fed or closed. unshare(NULL) is fine. */
+    enum ls_err (*share)(const struct agent_driver_env *env, uint32_t connections,
+                         void **out_shared, struct ls_diag *diag);
+    void (*unshare)(void *shared);
+    /* All connections are closed for good: what is left to be counted is counted. */
+    void (*balance)(void *shared);
 
     /* Starts a connection's life, which env outlives; *out_max_in_flight is how many operations it
      * takes at once. */
@@ -82,7 +95,12 @@ struct agent_driver {
      * body that lasts until close). */
     void (*eof)(void *conn, enum load_outcome how);
 
-    /* Releases what open() took; safe after a failed open(). Reports nothing. */
+    /* NULL: a connection ends by being closed. Otherwise: none of its operations is under way, and
+     * no further one comes; drain() may have something to say, and feed() returns LS_ECLOSED when
+     * all has been said. True: it may take as long as the drain may. */
+    bool (*leave)(void *conn);
+
+    /* Releases what open() took; safe after a failed open(). Reports nothing of its own. */
     void (*close)(void *conn);
 
     /* The caller is about to end an intact connection, before eof(): true if there is a farewell to

@@ -86,6 +86,8 @@ static void finish(struct agent_engine *e)
     e->state = ENGINE_FINISHED;
     e->due_ns = e->edge_ns = e->sweep_ns = AGENT_NEVER_NS;
     engine_conns_close(e);
+    if (e->shared != NULL)
+        e->set.driver->balance(e->shared);
     engine_shed_until(e, INT64_MAX);
     engine_end_retries(e, INT64_MAX);
     engine_integrate(e);
@@ -98,13 +100,25 @@ static void finish(struct agent_engine *e)
     e->set.handed(e->set.ctx);
 }
 
-static bool is_over(const struct agent_engine *e)
+static bool is_done(const struct agent_engine *e)
 {
-    if (e->now_ns >= e->drain_end_ns)
-        return true;
     if (e->outstanding > 0 || e->queue_len > 0 || e->retry_len > 0)
         return false;
     return e->now_ns >= e->end_ns || (e->fixed && e->now_ns >= e->measure_ns && e->count_left == 0);
+}
+
+/* Connections that have something to say at the end say it first. */
+static bool is_over(struct agent_engine *e)
+{
+    if (e->now_ns >= e->drain_end_ns)
+        return true;
+    if (!e->leaving && is_done(e) && e->set.driver->leave != NULL) {
+        e->leaving = true;
+        engine_conns_leave(e);
+    }
+    if (e->leaving)
+        return e->open_count == 0 || e->now_ns >= e->leave_end_ns;
+    return is_done(e);
 }
 
 /* How late this turn is for what was due. The sweep always is within AGENT_SWEEP_NS, so that no
@@ -133,6 +147,7 @@ void agent_engine_tick(struct agent_engine *e, int64_t now_ns)
     engine_pump(e);
     if (now_ns >= e->sweep_ns)
         sweep(e);
+    engine_wake(e);
     engine_conns_connect(e);
     if (e->state == ENGINE_RUNNING && is_over(e))
         finish(e);
@@ -145,6 +160,7 @@ void agent_engine_start(struct agent_engine *e, int64_t now_ns)
     e->sweep_ns = now_ns; /* nothing is late yet */
     e->edge_ns = now_ns;  /* begins with the measure window if there is no warm-up */
     engine_edges(e);
+    load_messages_add(&e->recorder->current->messages[AGENT_WARMUP], &e->early_messages);
     engine_conns_start(e);
     if (e->thinkers != NULL)
         engine_think_start(e);
@@ -226,8 +242,8 @@ static enum ls_err init_arrivals(struct agent_engine *e, uint32_t worker, struct
 
     if (!e->open_loop)
         return workload->think_ns > 0 ? engine_think_create(e, diag) : LS_OK;
-    e->queue_max =
-        e->waves ? e->conn_count : workload->queue_max; /* a whole wave may have to wait */
+    e->queue_max = e->waves ? e->conn_count * e->depth
+                            : workload->queue_max; /* a whole wave may have to wait */
     cap = (uint64_t)e->queue_max + (uint64_t)e->conn_count * e->depth + 1;
     if (cap > UINT32_MAX / 2)
         return ls_fail(diag, LS_ERANGE, "a queue of %u requests is too long", e->queue_max);
@@ -259,6 +275,22 @@ static void init_numbers(struct agent_engine *e, uint32_t worker)
             workload->count / workload->workers_total * worker + (worker < rest ? worker : rest);
 }
 
+static enum ls_err init_shared(struct agent_engine *e, struct ls_diag *diag)
+{
+    const struct agent_driver *driver = e->set.driver;
+    enum ls_err rc = driver->share != NULL
+                         ? driver->share(&e->driver_env, e->conn_count, &e->shared, diag)
+                         : LS_OK;
+
+    if (rc != LS_OK || e->shared == NULL)
+        return rc;
+    e->driver_env.shared = e->shared;
+    e->woken = calloc(e->conn_count, sizeof(struct conn *));
+    return e->woken != NULL
+               ? LS_OK
+               : ls_fail(diag, LS_ENOMEM, "no memory for %u connections", e->conn_count);
+}
+
 uint32_t agent_engine_connections(const struct load_workload *workload, uint32_t index)
 {
     return (uint32_t)ls_share(workload->connections, workload->workers_total,
@@ -284,8 +316,11 @@ enum ls_err agent_engine_create(const struct agent_engine_setup *setup,
                                                .ctx = e,
                                                .rng = &e->rng,
                                                .messages = &e->early_messages,
+                                               .number = worker,
                                                .began = engine_on_began,
-                                               .http2 = &e->summary.http2 };
+                                               .http2 = &e->summary.http2,
+                                               .due = engine_op_due,
+                                               .delivered = engine_delivered };
     e->waves = workload->law == LOAD_LAW_WAVES;
     e->open_loop = e->waves || load_law_is_open(workload->law);
     e->measure_ns = window->start_ns + window->warmup_ns;
@@ -307,6 +342,8 @@ enum ls_err agent_engine_create(const struct agent_engine_setup *setup,
         rc = ls_fail(diag, LS_ENOMEM, "no memory for a worker's histograms");
     if (rc == LS_OK)
         rc = init_arrivals(e, worker, diag);
+    if (rc == LS_OK)
+        rc = init_shared(e, diag);
     if (rc != LS_OK) {
         agent_engine_destroy(e);
         return rc;
@@ -321,6 +358,9 @@ void agent_engine_destroy(struct agent_engine *engine)
         return;
     if (engine->state != ENGINE_FINISHED && engine->conns != NULL && engine->ops != NULL)
         agent_engine_stop(engine, engine->now_ns);
+    if (engine->set.driver->unshare != NULL)
+        engine->set.driver->unshare(engine->shared);
+    free(engine->woken);
     free(engine->thinkers);
     free(engine->thoughts);
     free(engine->lives);

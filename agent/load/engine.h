@@ -44,6 +44,7 @@
 #define AGENT_STALL_NS           INT64_C(20000000)   /* a turn that late is a standstill */
 #define AGENT_CONNECT_TIMEOUT_NS INT64_C(1000000000) /* then it is a failure: ETIMEDOUT */
 #define AGENT_BACKOFF_NS         INT64_C(10000000)   /* after a failure; doubled by each step */
+#define AGENT_LEAVE_NS           INT64_C(500000000)  /* for a goodbye to be answered */
 #define AGENT_BACKOFF_STEPS      6                   /* up to 320 ms */
 #define AGENT_CONNECTING_MAX     64u /* of all workers together, but at least 4 each */
 

@@ -194,6 +194,9 @@ void engine_conns_connect(struct agent_engine *e)
     const struct load_workload *workload = e->set.workload;
     struct conn *conn;
 
+    if (e->leaving)
+        return;
+
     while (e->connecting < e->connecting_max && (conn = e->lists[LIST_TO_OPEN].first) != NULL) {
         conn->state = CONN_CONNECTING;
         conn->at_ns = e->now_ns;
@@ -379,7 +382,9 @@ static void on_bytes(void *ctx, struct ls_bytes in, int64_t wall_ns)
         e->received_ns = wall_ns - e->wall_ahead_ns;
     if (conn->began_ns == 0)
         conn->began_ns = e->now_ns;
+    e->feeding = conn;
     rc = e->set.driver->feed(conn_driver(conn), in);
+    e->feeding = NULL;
     e->received_ns = 0;
     if (LS_UNLIKELY(rc == LS_EAGAIN || rc == LS_EPROTO))
         engine_flush(conn);
@@ -393,6 +398,7 @@ static void on_bytes(void *ctx, struct ls_bytes in, int64_t wall_ns)
     }
     if (LS_UNLIKELY(e->retry_len > 0))
         engine_place_retries(e);
+    engine_wake(e);
     /* A batch of answers must not hold up what is due meanwhile. */
     if (e->due_ns <= e->now_ns)
         engine_pump(e);
@@ -453,7 +459,7 @@ void engine_conn_end(struct conn *conn, enum load_outcome how, bool given_up)
     e->set.link->close(e->set.hub, conn_link(conn));
     conn->state = CONN_CLOSED;
     e->open_count--;
-    if (e->state == ENGINE_FINISHED)
+    if (e->state == ENGINE_FINISHED || e->leaving)
         return;
     if (!conn->used) {
         back_off(conn);
@@ -481,6 +487,21 @@ void engine_conns_sweep(struct agent_engine *e)
     while ((conn = e->lists[LIST_GREETING].first) != NULL &&
            e->now_ns - conn->at_ns >= e->set.workload->timeout_ns)
         greeting_failed(conn, ETIMEDOUT);
+}
+
+void engine_conns_leave(struct agent_engine *e)
+{
+    bool patient = false;
+
+    for (uint32_t i = 0; i < e->conn_count; i++) {
+        struct conn *conn = engine_conn(e, i);
+
+        if (conn->state != CONN_OPEN)
+            continue;
+        patient = e->set.driver->leave(conn_driver(conn)) || patient;
+        engine_flush(conn);
+    }
+    e->leave_end_ns = patient ? e->drain_end_ns : e->now_ns + AGENT_LEAVE_NS;
 }
 
 void engine_conns_close(struct agent_engine *e)

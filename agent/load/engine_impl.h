@@ -73,6 +73,7 @@ struct conn {
     bool spent;    /* at the end of its lifetime: takes no more */
     bool retired;  /* was closed for that */
     bool thinking; /* is in the heap of those; whether or not it is open */
+    bool woken;    /* an operation ended while another connection was fed */
 };
 
 /* Of a connection, beside it because most loads have no lifetimes. */
@@ -117,7 +118,7 @@ struct agent_engine {
     struct agent_engine_setup set;
     struct agent_driver_env driver_env;
     struct ls_rng rng;
-    struct load_messages early_messages; /* before the start: of no interest */
+    struct load_messages early_messages; /* others may have started earlier, and be heard */
     struct agent_recorder *recorder;
     struct tally tallies[LS_SERIES_COUNT]; /* not yet in the recorder's histograms */
     int64_t now_ns;                        /* of the event being worked on */
@@ -171,6 +172,12 @@ struct agent_engine {
     uint32_t connecting;
     uint32_t connecting_max;
     struct conn_list lists[LIST_COUNT];
+    void *shared;        /* owned: the driver's */
+    struct conn **woken; /* owned; NULL: operations end only while their connection is fed */
+    uint32_t woken_count;
+    struct conn *feeding;
+    bool leaving; /* no operation will come; connections say goodbye */
+    int64_t leave_end_ns;
     struct life *lives; /* owned; of each connection. NULL: they have no lifetimes */
     uint32_t oldest;    /* of the open ones, if their time is limited */
     uint32_t youngest;
@@ -214,6 +221,7 @@ struct conn *engine_conn_take_free(struct agent_engine *e); /* NULL: none */
 /* If it is at the end of its lifetime and has its answers: closes it, to be opened again. */
 void engine_conn_retire(struct conn *conn);
 void engine_conns_start(struct agent_engine *e); /* lifetimes begin */
+void engine_conns_leave(struct agent_engine *e); /* all say goodbye */
 
 /* engine_think.c */
 enum ls_err engine_think_create(struct agent_engine *e, struct ls_diag *diag);
@@ -241,6 +249,11 @@ void engine_settle(struct agent_engine *e);
 
 /* The connection's number among those of all workers. */
 uint64_t engine_conn_number(const struct conn *conn);
+
+/* Connections of which operations ended elsewhere have room again. */
+void engine_wake(struct agent_engine *e);
+int64_t engine_op_due(void *ctx, uint32_t op);
+void engine_delivered(void *ctx, uint64_t due_ns);
 
 /* engine.c */
 void engine_edges(struct agent_engine *e);

@@ -231,7 +231,8 @@ static void record_end(struct agent_engine *e, const struct conn *conn, const st
     if (e->received_ns != 0)
         record_arrival(e, slice, op);
     began_ns = e->set.driver->interleaves ? op->began_ns : conn->began_ns;
-    if (LS_LIKELY(began_ns >= op->sent_ns)) /* a timeout's answer may not have begun */
+    /* A timeout's answer may not have begun; and in a room, when does whose? */
+    if (LS_LIKELY(began_ns >= op->sent_ns) && e->woken == NULL)
         tally(e, LS_SERIES_FIRST_BYTE, began_ns - op->sent_ns);
 }
 
@@ -331,7 +332,7 @@ static void begin_wave(struct agent_engine *e)
 {
     int64_t scheduled_ns = e->now_ns;
     enum agent_part part = scheduled_ns < e->measure_ns ? AGENT_WARMUP : AGENT_MEASURE;
-    uint64_t size = e->conn_count;
+    uint64_t size = (uint64_t)e->conn_count * e->depth;
 
     e->due_ns = AGENT_NEVER_NS;
     if (!may_submit(e))
@@ -340,8 +341,24 @@ static void begin_wave(struct agent_engine *e)
         size = size < e->count_left ? size : e->count_left;
         e->count_left -= size;
     }
-    for (uint64_t i = 0; i < size; i++)
-        admit(e, scheduled_ns, e->next_request[part]++);
+    if (e->depth == 1) {
+        for (uint64_t i = 0; i < size; i++)
+            admit(e, scheduled_ns, e->next_request[part]++);
+        return;
+    }
+    e->recorder->current->counts[part].scheduled += size;
+    for (uint64_t i = 0; i < size; i++) {
+        due_begins(e, scheduled_ns);
+        e->queue_len++;
+        *queue_at(e, e->queue_len - 1) =
+            (struct arrival){ .scheduled_ns = scheduled_ns, .request = e->next_request[part]++ };
+    }
+    for (uint32_t i = 0; i < e->conn_count && e->queue_len > 0; i++) {
+        if (engine_conn(e, i)->state != CONN_OPEN)
+            continue;
+        engine_refill(engine_conn(e, i));
+        e->now_ns = e->set.clock(); /* each connection's share leaves at once */
+    }
 }
 
 /* ---- requests that the peer has not looked at -------------------------------------------------
@@ -577,6 +594,39 @@ void engine_on_done(void *ctx, uint32_t id, const struct agent_reply *reply)
     }
     conn->began_ns = reply->more ? e->now_ns : 0;
     op_free(conn, id);
+    if (e->woken != NULL && conn != e->feeding && !conn->woken) {
+        conn->woken = true;
+        e->woken[e->woken_count++] = conn;
+    }
+}
+
+void engine_wake(struct agent_engine *e)
+{
+    while (e->woken_count > 0) {
+        struct conn *conn = e->woken[--e->woken_count];
+
+        conn->woken = false;
+        if (conn->state == CONN_OPEN && e->state == ENGINE_RUNNING)
+            engine_refill(conn);
+    }
+}
+
+int64_t engine_op_due(void *ctx, uint32_t op)
+{
+    const struct agent_engine *e = ctx;
+
+    return e->ops[op].scheduled_ns;
+}
+
+/* As anything else, it belongs to the window in which it was due. */
+void engine_delivered(void *ctx, uint64_t due_ns)
+{
+    struct agent_engine *e = ctx;
+    int64_t waited_ns = (int64_t)(((uint64_t)e->now_ns - due_ns) & ((UINT64_C(1) << 48) - 1));
+    int64_t scheduled_ns = e->now_ns - waited_ns;
+
+    if (scheduled_ns >= e->measure_ns && scheduled_ns < e->end_ns)
+        tally(e, LS_SERIES_DELIVERY_TIME, waited_ns);
 }
 
 void engine_shed_until(struct agent_engine *e, int64_t scheduled_ns)

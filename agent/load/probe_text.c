@@ -160,6 +160,12 @@ void probe_answer_explain(const struct probe_answer *answer, const struct load_r
     struct http1_parser parser;
     struct ls_buf body;
 
+    if (request->frames && reply->outcome != LOAD_BAD_STATUS) {
+        (void)ls_fail(diag, LS_EPROTO, "%s: %s; what the server sent begins with %s",
+                      request->label, reply->why,
+                      quote((struct ls_bytes){ answer->kept.data, answer->kept.len }, got));
+        return;
+    }
     if (reply->outcome == LOAD_BAD_FRAMING) {
         (void)ls_fail(diag, LS_EPROTO, "%s: %s%s; it begins with %s", request->label,
                       answer->http2 ? "" : "not a proper HTTP/1 answer: ", reply->why,

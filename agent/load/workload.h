@@ -84,6 +84,17 @@ struct load_tls {
     const char *ciphers; /* as OpenSSL writes lists of them, either version's; NULL: its own */
 };
 
+/* Each message goes to all connections of the workload, of all agents. What comes is before, the
+ * sender's name if named, between, the message, after. */
+struct load_room {
+    struct ls_bytes ready; /* the text that says that all are in; empty: nothing is waited for */
+    struct ls_bytes before;
+    bool named;
+    struct ls_bytes between;
+    struct ls_bytes after;
+    bool to_sender; /* it gets its own messages, too */
+};
+
 /* What is WebSocket's beside the messages, which are the workload's requests. */
 struct load_websocket {
     struct ls_bytes handshake; /* the request that asks for it, with a key to be replaced ... */
@@ -95,7 +106,8 @@ struct load_websocket {
     bool numbered;        /* the first LOAD_WS_NUMBER_BYTES of a message are its request's number */
     bool deflate;         /* permessage-deflate is offered */
     bool server_takeover; /* ... and the server may refer to its earlier messages */
-    size_t fragment_bytes; /* of the fragments that messages are sent in; 0: in one */
+    size_t fragment_bytes;        /* of the fragments that messages are sent in; 0: in one */
+    const struct load_room *room; /* NULL: each message is answered by one */
 };
 
 #define LOAD_WS_NUMBER_BYTES 16u

@@ -226,6 +226,38 @@ uint16_t ws_close_code_read(const unsigned char *control, size_t len)
     return ws_utf8_check(0, (struct ls_bytes){ control + 2, len - 2 }) == 0 ? (uint16_t)code : 0;
 }
 
+const char *ws_close_words(uint16_t code)
+{
+    switch (code) {
+    case 0:
+        return "closed without an answer, and without a close frame";
+    case WS_CLOSE_NORMAL:
+        return "the server closed with 1000: normal";
+    case 1001:
+        return "the server closed with 1001: it goes away";
+    case WS_CLOSE_PROTOCOL:
+        return "the server closed with 1002: it says that we broke the protocol";
+    case 1003:
+        return "the server closed with 1003: it does not take such messages";
+    case WS_CLOSE_NONE:
+        return "the server closed without a code";
+    case WS_CLOSE_BAD_TEXT:
+        return "the server closed with 1007: it says that a message was no text";
+    case 1008:
+        return "the server closed with 1008: against its policy";
+    case WS_CLOSE_TOO_BIG:
+        return "the server closed with 1009: a message was too big for it";
+    case 1011:
+        return "the server closed with 1011: a fault of its own";
+    case 1012:
+        return "the server closed with 1012: it starts again";
+    case 1013:
+        return "the server closed with 1013: try again later";
+    default:
+        return "the server closed with another code";
+    }
+}
+
 /* ---- UTF-8 ----------------------------------------------------------------------------------- */
 
 /* A state is how many bytes are missing and, in the next two bytes, between which values the next

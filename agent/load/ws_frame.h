@@ -118,6 +118,9 @@ static inline bool ws_whole(struct ls_bytes in, unsigned first, size_t *out_at, 
 /* The code of a received close frame, WS_CLOSE_NONE without one; 0: it may not be sent so. */
 uint16_t ws_close_code_read(const unsigned char *control, size_t len);
 
+/* What a connection that ended with the server's close frame (0: without one) is called. */
+const char *ws_close_words(uint16_t code);
+
 /* ---- UTF-8, in any slicing (section 8.1) ----------------------------------------------------- */
 
 /* State 0 is between two characters. Returns the next state, or WS_UTF8_BAD. */

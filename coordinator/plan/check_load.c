@@ -175,6 +175,12 @@ static void check_trace(struct coord_plan_checker *c, const Ls__Workload *w, con
     check_queue(c, &trace->base, trace->queue);
 }
 
+static bool is_room(const Ls__Workload *w)
+{
+    return w->protocol_case == LS__WORKLOAD__PROTOCOL_WEBSOCKET &&
+           w->websocket->kind_case == LS__WEB_SOCKET__KIND_ROOM;
+}
+
 /* Where a workload has its pipeline. */
 static const ProtobufCMessage *protocol_of(const Ls__Workload *w)
 {
@@ -198,7 +204,7 @@ static void check_waves(struct coord_plan_checker *c, const Ls__Workload *w, con
                              "waves have a connection for each request, %" PRIu32
                              " of them: leave it out",
                              waves->size);
-    if (coord_load_pipeline(w) > 1)
+    if (coord_load_pipeline(w) > 1 && !is_room(w))
         coord_plan_check_say(c, protocol_of(w), coord_load_is_http2(w) ? "streams" : "pipeline", -1,
                              "does not go with waves: they have one request on a connection");
     check_requests(c, &waves->base, waves->requests);

@@ -89,7 +89,7 @@ void coord_plan_check_workload(struct coord_plan_checker *c, const Ls__Workload 
     if (w->protocol_case == LS__WORKLOAD__PROTOCOL_HTTP)
         coord_plan_check_http(c, w->http);
     else if (w->protocol_case == LS__WORKLOAD__PROTOCOL_WEBSOCKET)
-        coord_plan_check_websocket(c, w->websocket);
+        coord_plan_check_websocket(c, w);
     else
         coord_plan_check_say(c, &w->base, "http", -1,
                              "is missing: what to send, such as http: {requests: [{path: /}]}");

@@ -77,7 +77,31 @@ static bool complete_message(Ls__Message *message)
     return true;
 }
 
-static bool complete_websocket(Ls__WebSocket *ws)
+/* A round is a wave of as many messages on each connection. */
+static bool complete_room(Ls__Workload *w, Ls__Room *room)
+{
+    Ls__Waves *waves;
+
+    room->has_to_sender = 1;
+    if (!fill_text(&room->delivery, ls__room__delivery__default_value))
+        return false;
+    if (!room->has_round)
+        return true;
+    w->websocket->pipeline = room->round;
+    if (w->load->law_case == LS__LOAD__LAW_WAVES)
+        return true; /* completed before */
+    waves = or_new(NULL, &ls__waves__descriptor);
+    if (waves == NULL)
+        return false;
+    waves->has_size = 1;
+    waves->size = w->connections;
+    ls__closed__free_unpacked(w->load->closed, NULL);
+    w->load->waves = waves;
+    w->load->law_case = LS__LOAD__LAW_WAVES;
+    return true;
+}
+
+static bool complete_websocket(Ls__Workload *w, Ls__WebSocket *ws)
 {
     ws->has_pipeline = 1;
     ws->message = or_new(ws->message, &ls__message__descriptor);
@@ -93,6 +117,8 @@ static bool complete_websocket(Ls__WebSocket *ws)
         ws->echo = echo;
         ws->kind_case = LS__WEB_SOCKET__KIND_ECHO;
     }
+    if (ws->kind_case == LS__WEB_SOCKET__KIND_ROOM && !complete_room(w, ws->room))
+        return false;
     return fill_text(&ws->path, ls__web_socket__path__default_value);
 }
 
@@ -151,7 +177,7 @@ static bool complete_workload(Ls__Workload *w)
     if (w->think != NULL)
         w->think->has_distribution = 1;
     return w->protocol_case == LS__WORKLOAD__PROTOCOL_HTTP ? complete_http(w->http)
-                                                           : complete_websocket(w->websocket);
+                                                           : complete_websocket(w, w->websocket);
 }
 
 static Ls__Request *copy_request(const Ls__Request *request)

@@ -34,6 +34,12 @@ static bool get_memory(const Ls__Trial *trial, double *out)
     return *out > 0;
 }
 
+static bool get_messages(const Ls__Trial *trial, double *out)
+{
+    *out = trial->messages != NULL ? trial->messages->received_per_s : 0;
+    return trial->messages != NULL;
+}
+
 static const struct coord_metric metrics[] = {
     { .name = "throughput_per_s",
       .title = "requests/s",
@@ -126,6 +132,13 @@ static const struct coord_metric metrics[] = {
       .ranked_closed = true,
       .ranked_open = true,
       .get = get_memory },
+    { .name = "messages_received_per_s",
+      .title = "messages/s",
+      .noun = "received messages/s",
+      .more = "more received messages/s",
+      .unit = COORD_UNIT_PER_S,
+      .higher_is_better = true,
+      .get = get_messages },
 };
 
 const struct coord_metric *coord_metric_at(unsigned i)

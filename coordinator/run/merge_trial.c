@@ -177,6 +177,7 @@ static void fill_latencies(struct finish *f, const struct merge_hists *hists,
         [LS_SERIES_HANDSHAKE_TIME] = &(message)->handshake_time, \
         [LS_SERIES_READ_DELAY] = &(message)->read_delay,         \
         [LS_SERIES_KERNEL_TIME] = &(message)->kernel_time,       \
+        [LS_SERIES_DELIVERY_TIME] = &(message)->delivery_time,   \
     }
 
 static void add_requests(struct finish *f, Ls__Requests **field, const Ls__Requests *src)

@@ -4,65 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/load/driver.h"
-#include "agent/load/ws_frame.h"
+#include "agent/load/ws_conn.h"
 #include "agent/load/ws_handshake.h"
 
 #define PIPELINE_MAX 4096u
 #define ANSWER_LEAST (1u << 20) /* a longer answer is beyond expectation, but may come */
-#define CONTROL_OUT  (WS_HEAD_MAX + WS_CONTROL_MAX)
-#define NUMBER_BYTES LOAD_WS_NUMBER_BYTES
-
-struct op {
-    uint32_t op;
-    uint32_t request; /* index into the workload's requests */
-    uint64_t number;  /* of the load */
-};
-
-/* The message that is being sent, frame by frame. */
-struct sending {
-    struct ls_bytes payload; /* of the message; its first bytes are number if that is set */
-    size_t at;               /* of payload: what has been sent */
-    size_t frame_start;      /* of payload: of the frame under way ... */
-    size_t frame_end;
-    uint8_t head_len;
-    uint8_t head_at;
-    unsigned char head[WS_HEAD_MAX];
-    unsigned char mask[4];
-    unsigned char number[NUMBER_BYTES];
-};
-
-struct ws_conn {
-    const struct agent_driver_env *env;
-    const struct load_websocket *websocket;
-    struct ws_handshake *handshake; /* owned; as long as it is under way */
-
-    /* Operations without an answer: count of them from first on, the last unsent of which have not
-     * begun to be sent. */
-    struct op *ring; /* &one, or owned; NULL: closed */
-    struct op one;
-    uint32_t cap;
-    uint32_t first;
-    uint32_t count;
-    uint32_t unsent;
-    struct sending out;
-
-    bool over;    /* takes nothing more; eof() reports what is left */
-    bool leaving; /* a close frame came or was sent: no further message is sent */
-    bool agreed;
-    bool begun;           /* an answer is coming in ... */
-    bool asked;           /* ... which somebody has asked for */
-    bool differs;         /* ... and which is not the expected one from mismatch_at on */
-    uint16_t closed_with; /* code of the server's close frame; 0: none */
-    uint8_t control_len;  /* of a control frame to be sent */
-    uint8_t control_at;
-    uint32_t utf8;
-    uint64_t got; /* bytes of the answer */
-    uint64_t mismatch_at;
-    unsigned char expected_number[NUMBER_BYTES];
-    struct ws_reader reader;
-    unsigned char control[CONTROL_OUT];
-};
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -78,11 +24,36 @@ static enum ls_err ws_check(const struct load_workload *workload, struct ls_diag
     if (websocket->handshake.len < websocket->key_at + WS_KEY_BYTES)
         return ls_fail(diag, LS_EINVAL, "websocket: the handshake has no place for its key");
     for (uint32_t i = 0; i < workload->request_count; i++) {
-        if (websocket->numbered && workload->requests[i].bytes.len < NUMBER_BYTES)
+        if ((websocket->numbered || websocket->room != NULL) &&
+            workload->requests[i].bytes.len < WS_NUMBER_BYTES)
             return ls_fail(diag, LS_EINVAL, "%s: no room for its number",
                            workload->requests[i].label);
     }
     return LS_OK;
+}
+
+static enum ls_err ws_share(const struct agent_driver_env *env, uint32_t connections,
+                            void **out_shared, struct ls_diag *diag)
+{
+    struct ws_room *room = NULL;
+    enum ls_err rc;
+
+    if (env->workload->websocket->room == NULL)
+        return LS_OK;
+    rc = ws_room_create(env, connections, &room, diag);
+    if (rc == LS_OK)
+        *out_shared = room;
+    return rc;
+}
+
+static void ws_unshare(void *shared)
+{
+    ws_room_destroy(shared);
+}
+
+static void ws_balance(void *shared)
+{
+    ws_room_balance(shared);
 }
 
 static uint64_t longest_answer(const struct load_workload *workload)
@@ -105,11 +76,17 @@ static enum ls_err ws_open(void *conn, const struct agent_driver_env *env,
 
     c->env = env;
     c->websocket = env->workload->websocket;
+    c->room = env->shared;
     c->cap = env->workload->pipeline;
     c->reader.limit = longest_answer(env->workload);
     c->ring = c->cap == 1 ? &c->one : calloc(c->cap, sizeof(*c->ring));
     memcpy(bytes, key, sizeof(bytes));
-    if (c->ring == NULL ||
+    if (c->room != NULL) {
+        c->me = (uint32_t)(env->number / env->workload->workers_total);
+        c->text_max = ws_room_longest(env->workload);
+        c->text = malloc(c->text_max + 1);
+    }
+    if (c->ring == NULL || (c->room != NULL && c->text == NULL) ||
         ws_handshake_create(c->websocket, env->number, bytes, &c->handshake) != LS_OK)
         return LS_ENOMEM;
     *out_max_in_flight = c->cap;
@@ -125,40 +102,34 @@ static void ws_close(void *conn)
     c->ring = NULL;
     free(c->handshake);
     c->handshake = NULL;
+    free(c->text);
+    c->text = NULL;
     c->over = true;
     c->count = c->unsent = 0;
     c->control_len = 0;
+    if (c->room != NULL)
+        ws_room_part(c->room, c->me);
 }
 
 static enum agent_greeting ws_greeting(const void *conn)
 {
     const struct ws_conn *c = conn;
 
-    return c->agreed ? AGENT_READY : AGENT_GREETS;
-}
-
-static struct op *ring_at(struct ws_conn *c, uint32_t i)
-{
-    uint32_t at = c->first + i; /* both are below PIPELINE_MAX */
-
-    return &c->ring[at < c->cap ? at : at - c->cap];
-}
-
-static const struct load_request *request_of(const struct ws_conn *c, const struct op *op)
-{
-    return &c->env->workload->requests[op->request];
+    if (!c->agreed)
+        return AGENT_GREETS;
+    return c->room == NULL || c->invited ? AGENT_READY : AGENT_WAITS;
 }
 
 static enum ls_err ws_submit(void *conn, uint32_t op, uint64_t request)
 {
     struct ws_conn *c = conn;
-    struct op *slot;
+    struct ws_op *slot;
 
     if (c->over || c->leaving)
         return LS_ESTATE;
     if (c->count == c->cap)
         return LS_EAGAIN;
-    slot = ring_at(c, c->count);
+    slot = ws_ring_at(c, c->count);
     slot->op = op;
     slot->request = load_workload_turn(c->env->workload, request).request;
     slot->number = request;
@@ -167,175 +138,12 @@ static enum ls_err ws_submit(void *conn, uint32_t op, uint64_t request)
     return LS_OK;
 }
 
-/* ---- out ------------------------------------------------------------------------------------- */
-
-/* Sixteen hexadecimal digits. */
-static void put_number(unsigned char out[NUMBER_BYTES], uint64_t number)
-{
-    static const unsigned char digits[16] = "0123456789abcdef";
-
-    for (unsigned i = 0; i < NUMBER_BYTES; i++)
-        out[i] = digits[number >> (60 - 4 * i) & 15];
-}
-
-/* The next frame of the message under way. first: of the message. */
-static void frame_begin(struct ws_conn *c, bool first)
-{
-    struct sending *s = &c->out;
-    size_t left = s->payload.len - s->at;
-    size_t part = c->websocket->fragment_bytes;
-    uint64_t mask = ls_rng_next(c->env->rng);
-    unsigned flags = first ? c->websocket->binary ? WS_BINARY : WS_TEXT : WS_CONTINUATION;
-
-    if (part == 0 || part >= left) {
-        part = left;
-        flags |= WS_FIN;
-    }
-    memcpy(s->mask, &mask, sizeof(s->mask));
-    s->frame_start = s->at;
-    s->frame_end = s->at + part;
-    s->head_at = 0;
-    s->head_len = (uint8_t)ws_head_write(s->head, flags, part, s->mask);
-}
-
-static void message_begin(struct ws_conn *c)
-{
-    const struct op *op = ring_at(c, c->count - c->unsent);
-    struct sending *s = &c->out;
-
-    s->payload = request_of(c, op)->bytes;
-    s->at = 0;
-    if (c->websocket->numbered)
-        put_number(s->number, op->number);
-    c->unsent--;
-    c->env->messages->sent++;
-    c->env->messages->expected++;
-    frame_begin(c, true);
-}
-
-/* Up to n bytes of the frame's payload, masked. */
-static size_t put_payload(struct ws_conn *c, unsigned char *out, size_t n)
-{
-    struct sending *s = &c->out;
-    size_t done = 0;
-
-    if (n > s->frame_end - s->at)
-        n = s->frame_end - s->at;
-    while (done < n) {
-        const unsigned char *from = s->payload.data + s->at;
-        size_t part = n - done;
-
-        if (c->websocket->numbered && s->at < NUMBER_BYTES) {
-            from = s->number + s->at;
-            if (part > NUMBER_BYTES - s->at)
-                part = NUMBER_BYTES - s->at;
-        }
-        ws_mask(out + done, from, part, s->mask, s->at - s->frame_start);
-        s->at += part;
-        done += part;
-    }
-    return n;
-}
-
-/* The least of what is wanted and there is. */
-static size_t put_plain(unsigned char *out, size_t room, const unsigned char *from, size_t len)
-{
-    size_t n = len < room ? len : room;
-
-    memcpy(out, from, n);
-    return n;
-}
-
-/* Of what has been begun, or of a frame that may go now; 0: there is nothing of the kind. */
-static size_t put_some(struct ws_conn *c, unsigned char *out, size_t room)
-{
-    struct sending *s = &c->out;
-    size_t n;
-
-    if (s->head_at < s->head_len) {
-        n = put_plain(out, room, s->head + s->head_at, s->head_len - s->head_at);
-        s->head_at = (uint8_t)(s->head_at + n);
-        return n;
-    }
-    if (s->at < s->frame_end)
-        return put_payload(c, out, room);
-    if (c->control_at < c->control_len) {
-        n = put_plain(out, room, c->control + c->control_at, c->control_len - c->control_at);
-        c->control_at = (uint8_t)(c->control_at + n);
-        return n;
-    }
-    c->control_at = c->control_len = 0;
-    return 0;
-}
-
-static size_t drain_handshake(struct ws_conn *c, uint8_t *out, size_t cap)
-{
-    struct ws_handshake *h = c->handshake;
-    size_t n = put_plain(out, cap, h->out + h->out_at, h->out_len - h->out_at);
-
-    h->out_at += n;
-    return n;
-}
-
-static size_t ws_drain(void *conn, uint8_t *out, size_t cap, uint32_t *out_ops)
-{
-    struct ws_conn *c = conn;
-    size_t len = 0;
-
-    if (c->handshake != NULL)
-        return c->over ? 0 : drain_handshake(c, out, cap);
-    while (len < cap) {
-        size_t n = put_some(c, out + len, cap - len);
-
-        len += n;
-        if (n > 0)
-            continue;
-        if (c->over || c->leaving)
-            break;
-        if (c->out.at < c->out.payload.len) {
-            frame_begin(c, false);
-        } else if (c->unsent > 0) {
-            message_begin(c);
-            if (out_ops != NULL)
-                (*out_ops)++;
-        } else {
-            break;
-        }
-    }
-    return len;
-}
-
-/* A control frame, in the place of one that has not been begun: of several pings the latest is
- * answered, and nothing follows a close frame. */
-static void send_control(struct ws_conn *c, enum ws_opcode opcode, const unsigned char *payload,
-                         size_t len)
-{
-    uint64_t random = ls_rng_next(c->env->rng);
-    unsigned char mask[4];
-    size_t head;
-
-    if (c->leaving || c->control_at > 0)
-        return;
-    memcpy(mask, &random, sizeof(mask));
-    head = ws_head_write(c->control, WS_FIN | (unsigned)opcode, len, mask);
-    ws_mask(c->control + head, payload, len, mask, 0);
-    c->control_len = (uint8_t)(head + len);
-    c->leaving = opcode == WS_CLOSE;
-}
-
-static void send_close(struct ws_conn *c, uint16_t code)
-{
-    unsigned char payload[2] = { (unsigned char)(code >> 8), (unsigned char)code };
-
-    send_control(c, WS_CLOSE, payload, code == WS_CLOSE_NONE ? 0 : sizeof(payload));
-}
-
 /* ---- in -------------------------------------------------------------------------------------- */
 
 /* Ends the oldest operation. The state is consistent before done(), which may call back. */
 static void finish(struct ws_conn *c, const struct agent_reply *reply)
 {
-    uint32_t op = ring_at(c, 0)->op;
+    uint32_t op = ws_ring_at(c, 0)->op;
 
     c->first = c->first + 1 < c->cap ? c->first + 1 : 0;
     c->count--;
@@ -347,10 +155,11 @@ static void finish(struct ws_conn *c, const struct agent_reply *reply)
 static enum ls_err break_off(struct ws_conn *c, enum ws_close_code code,
                              const struct agent_reply *reply)
 {
-    send_close(c, (uint16_t)code);
+    ws_send_close(c, (uint16_t)code);
     c->over = true;
+    c->broke = reply->why;
     c->env->messages->lost += c->count > c->unsent;
-    if (c->count > 0)
+    if (c->count > 0 && c->room == NULL)
         finish(c, reply);
     return LS_EPROTO;
 }
@@ -373,8 +182,8 @@ static unsigned data_opcode(const struct ws_conn *c)
  * and the reader has to find out. */
 static bool answer_at_once(struct ws_conn *c, struct ls_bytes *in)
 {
-    const struct op *op = ring_at(c, 0);
-    const struct load_request *request = request_of(c, op);
+    const struct ws_op *op = ws_ring_at(c, 0);
+    const struct load_request *request = ws_request_of(c, op);
     struct agent_reply reply = { .outcome = LOAD_OK, .why = "" };
     const unsigned char *data;
     size_t at, len, skip = 0;
@@ -384,11 +193,11 @@ static bool answer_at_once(struct ws_conn *c, struct ls_bytes *in)
         return false;
     data = in->data + at;
     if (c->websocket->numbered) {
-        unsigned char number[NUMBER_BYTES];
+        unsigned char number[WS_NUMBER_BYTES];
 
-        put_number(number, op->number);
-        skip = NUMBER_BYTES;
-        if (memcmp(data, number, NUMBER_BYTES) != 0)
+        ws_put_number(number, op->number);
+        skip = WS_NUMBER_BYTES;
+        if (memcmp(data, number, WS_NUMBER_BYTES) != 0)
             return false;
     }
     if (memcmp(data + skip, request->expect_body.data + skip, len - skip) != 0)
@@ -410,7 +219,7 @@ static void answer_begin(struct ws_conn *c, bool asked)
     c->differs = false;
     c->utf8 = 0;
     if (asked && c->websocket->numbered)
-        put_number(c->expected_number, ring_at(c, 0)->number);
+        ws_put_number(c->expected_number, ws_ring_at(c, 0)->number);
 }
 
 /* How many bytes of got are as they have to be from expect on. */
@@ -427,7 +236,7 @@ static size_t same_bytes(const unsigned char *got, const unsigned char *expect, 
 
 static void compare(struct ws_conn *c, struct ls_bytes piece)
 {
-    const struct load_request *request = request_of(c, ring_at(c, 0));
+    const struct load_request *request = ws_request_of(c, ws_ring_at(c, 0));
     size_t at = (size_t)c->got;
 
     while (piece.len > 0 && !c->differs) {
@@ -435,9 +244,9 @@ static void compare(struct ws_conn *c, struct ls_bytes piece)
         size_t n = request->expect_body.len - at;
         size_t same;
 
-        if (c->websocket->numbered && at < NUMBER_BYTES) {
+        if (c->websocket->numbered && at < WS_NUMBER_BYTES) {
             expect = c->expected_number + at;
-            n = NUMBER_BYTES - at;
+            n = WS_NUMBER_BYTES - at;
         }
         if (n > piece.len)
             n = piece.len;
@@ -459,7 +268,7 @@ static enum ls_err take_piece(struct ws_conn *c, struct ls_bytes piece)
         c->utf8 = ws_utf8_check(c->utf8, piece);
     if (c->utf8 == WS_UTF8_BAD)
         return break_off(c, WS_CLOSE_BAD_TEXT, &no_text);
-    if (c->asked && !c->differs && request_of(c, ring_at(c, 0))->expect_body_given)
+    if (c->asked && !c->differs && ws_request_of(c, ws_ring_at(c, 0))->expect_body_given)
         compare(c, piece);
     c->got += piece.len;
     return LS_OK;
@@ -467,7 +276,7 @@ static enum ls_err take_piece(struct ws_conn *c, struct ls_bytes piece)
 
 static struct agent_reply judge(struct ws_conn *c)
 {
-    const struct load_request *request = request_of(c, ring_at(c, 0));
+    const struct load_request *request = ws_request_of(c, ws_ring_at(c, 0));
     struct agent_reply reply = { .outcome = LOAD_OK, .body_bytes = c->got, .why = "" };
 
     if (c->reader.type != data_opcode(c)) {
@@ -522,7 +331,7 @@ static enum ls_err take_close(struct ws_conn *c)
         c->env->messages->close_code = code;
     if (c->leaving)
         return LS_ECLOSED; /* the answer to ours */
-    send_close(c, code);
+    ws_send_close(c, code);
     return LS_OK;
 }
 
@@ -532,10 +341,76 @@ static enum ls_err take_control(struct ws_conn *c)
         return take_close(c);
     if (c->reader.opcode == WS_PING) {
         c->env->messages->pings++;
-        send_control(c, WS_PONG, c->reader.control, c->reader.control_len);
+        ws_send_control(c, WS_PONG, c->reader.control, c->reader.control_len);
     }
     return LS_OK; /* a pong that nobody asked for is fine */
 }
+
+/* ---- room ------------------------------------------------------------------------------------ */
+
+static void hear(struct ws_conn *c, unsigned opcode, struct ls_bytes text)
+{
+    const struct ls_bytes ready = c->websocket->room->ready;
+
+    if (opcode == data_opcode(c) && ws_room_hear(c->room, c->me, text))
+        return;
+    if (opcode == WS_TEXT && text.len == ready.len && memcmp(text.data, ready.data, ready.len) == 0)
+        c->invited = true; /* perhaps again: somebody has come back */
+    else
+        c->env->messages->corrupted++;
+}
+
+/* All have said their last word, so that we may go. */
+static void go_if_complete(struct ws_conn *c)
+{
+    if (c->last_said && ws_room_is_complete(c->room, c->me))
+        ws_send_close(c, WS_CLOSE_NORMAL);
+}
+
+static enum ls_err room_piece(struct ws_conn *c, struct ls_bytes piece)
+{
+    size_t kept = c->got < c->text_max ? (size_t)c->got : c->text_max;
+    size_t left = c->text_max - kept;
+
+    memcpy(c->text + kept, piece.data, piece.len < left ? piece.len : left);
+    if (c->reader.type == WS_TEXT)
+        c->utf8 = ws_utf8_check(c->utf8, piece);
+    c->got += piece.len;
+    return LS_OK;
+}
+
+static enum ls_err room_message(struct ws_conn *c)
+{
+    static const struct agent_reply no_text = { .outcome = LOAD_BAD_FRAMING,
+                                                .why = "a text message is not UTF-8" };
+
+    c->begun = false;
+    if (c->reader.type == WS_TEXT && c->utf8 != 0)
+        return break_off(c, WS_CLOSE_BAD_TEXT, &no_text);
+    if (c->got > c->text_max)
+        c->env->messages->corrupted++;
+    else
+        hear(c, c->reader.type, (struct ls_bytes){ c->text, (size_t)c->got });
+    go_if_complete(c);
+    return LS_OK;
+}
+
+/* The common case in one step, as in answer_at_once(). */
+static bool room_at_once(struct ws_conn *c, struct ls_bytes *in)
+{
+    size_t at, len;
+
+    if (!ws_reader_is_idle(&c->reader) || !ws_whole(*in, WS_FIN | data_opcode(c), &at, &len) ||
+        !ws_room_hear(c->room, c->me, (struct ls_bytes){ in->data + at, len }))
+        return false;
+    in->data += at + len;
+    in->len -= at + len;
+    if (LS_UNLIKELY(c->last_said))
+        go_if_complete(c);
+    return true;
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 /* Up to the next message's or control frame's end. *asked: how many answers may come. */
 static enum ls_err take_frame(struct ws_conn *c, struct ls_bytes *in, uint32_t *asked)
@@ -543,7 +418,10 @@ static enum ls_err take_frame(struct ws_conn *c, struct ls_bytes *in, uint32_t *
     struct ls_bytes piece;
     enum ws_step step;
 
-    if (LS_LIKELY(*asked > 0) && LS_LIKELY(answer_at_once(c, in))) {
+    if (c->room != NULL) {
+        if (LS_LIKELY(room_at_once(c, in)))
+            return LS_OK;
+    } else if (LS_LIKELY(*asked > 0) && LS_LIKELY(answer_at_once(c, in))) {
         (*asked)--;
         return LS_OK;
     }
@@ -552,8 +430,10 @@ static enum ls_err take_frame(struct ws_conn *c, struct ls_bytes *in, uint32_t *
         answer_begin(c, *asked > 0);
     switch (step) {
     case WS_PIECE:
-        return take_piece(c, piece);
+        return c->room != NULL ? room_piece(c, piece) : take_piece(c, piece);
     case WS_MESSAGE_END:
+        if (c->room != NULL)
+            return room_message(c);
         *asked -= c->asked;
         return message_done(c, in->len > 0);
     case WS_CONTROL:
@@ -564,6 +444,24 @@ static enum ls_err take_frame(struct ws_conn *c, struct ls_bytes *in, uint32_t *
         break;
     }
     return LS_OK;
+}
+
+/* It hears from now on, and says something as soon as the server calls all of them ready. */
+static void join(struct ws_conn *c)
+{
+    c->invited = c->websocket->room->ready.len == 0;
+    ws_room_join(c->room, c->me);
+}
+
+/* A probe of a room has no room: that it would be let in is all that can be asked of it. */
+static void end_probe(struct ws_conn *c)
+{
+    static const struct agent_reply fine = { .outcome = LOAD_OK, .status = 101, .why = "" };
+
+    while (c->count > 0) {
+        c->unsent--;
+        finish(c, &fine);
+    }
 }
 
 /* LS_OK: it is over, in whatever way that can be gone on from. */
@@ -579,6 +477,10 @@ static enum ls_err take_handshake(struct ws_conn *c, struct ls_bytes *in)
         free(c->handshake);
         c->handshake = NULL;
         c->agreed = true;
+        if (c->websocket->room != NULL && c->room == NULL)
+            end_probe(c);
+        if (c->room != NULL)
+            join(c);
         return LS_OK;
     case WS_SHAKE_BAD:
         break;
@@ -596,7 +498,7 @@ static enum ls_err ws_feed(void *conn, struct ls_bytes in)
 {
     struct ws_conn *c = conn;
     /* These bytes can only answer what was asked before they came, whatever done() adds. */
-    uint32_t asked = c->count - c->unsent;
+    uint32_t asked = c->room == NULL ? c->count - c->unsent : 0;
     enum ls_err rc = LS_OK;
 
     if (c->over)
@@ -613,38 +515,6 @@ static enum ls_err ws_feed(void *conn, struct ls_bytes in)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static const char *why_closed(uint16_t code)
-{
-    switch (code) {
-    case 0:
-        return "closed without an answer, and without a close frame";
-    case WS_CLOSE_NORMAL:
-        return "the server closed with 1000: normal";
-    case 1001:
-        return "the server closed with 1001: it goes away";
-    case WS_CLOSE_PROTOCOL:
-        return "the server closed with 1002: it says that we broke the protocol";
-    case 1003:
-        return "the server closed with 1003: it does not take such messages";
-    case WS_CLOSE_NONE:
-        return "the server closed without a code";
-    case WS_CLOSE_BAD_TEXT:
-        return "the server closed with 1007: it says that a message was no text";
-    case 1008:
-        return "the server closed with 1008: against its policy";
-    case WS_CLOSE_TOO_BIG:
-        return "the server closed with 1009: a message was too big for it";
-    case 1011:
-        return "the server closed with 1011: a fault of its own";
-    case 1012:
-        return "the server closed with 1012: it starts again";
-    case 1013:
-        return "the server closed with 1013: try again later";
-    default:
-        return "the server closed with another code";
-    }
-}
-
 static const char *why_ended(const struct ws_conn *c, enum load_outcome how)
 {
     switch (how) {
@@ -653,12 +523,25 @@ static const char *why_ended(const struct ws_conn *c, enum load_outcome how)
     case LOAD_RESET:
         return "reset by the peer";
     case LOAD_CLOSED_EARLY:
-        return why_closed(c->closed_with);
+        return ws_close_words(c->closed_with);
     case LOAD_TLS_ERROR:
         return "TLS failed";
     default:
-        return "given up";
+        return c->broke != NULL ? c->broke : "given up";
     }
+}
+
+static bool ws_leave(void *conn)
+{
+    struct ws_conn *c = conn;
+
+    /* Messages of other workers may be on their way to us. */
+    if (c->room != NULL && c->env->workload->workers_total > 1) {
+        c->last_due = true;
+        return true;
+    }
+    ws_send_close(c, WS_CLOSE_NORMAL);
+    return false;
 }
 
 static void ws_eof(void *conn, enum load_outcome how)
@@ -668,8 +551,11 @@ static void ws_eof(void *conn, enum load_outcome how)
 
     c->over = true;
     c->control_len = 0;
-    c->out = (struct sending){ .head_len = 0 };
+    c->out = (struct ws_sending){ .head_len = 0 };
     c->env->messages->lost += c->count - c->unsent;
+    if (c->room != NULL)
+        ws_room_forget(c->room, c->me,
+                       &(struct agent_reply){ .outcome = how, .why = why_ended(c, how) });
     while (c->count > 0) {
         struct agent_reply reply = { .outcome = how, .body_bytes = got, .why = why_ended(c, how) };
 
@@ -684,11 +570,15 @@ const struct agent_driver agent_driver_websocket = {
     .name = "websocket",
     .conn_size = sizeof(struct ws_conn),
     .check = ws_check,
+    .share = ws_share,
+    .unshare = ws_unshare,
+    .balance = ws_balance,
     .open = ws_open,
     .submit = ws_submit,
     .greeting = ws_greeting,
     .feed = ws_feed,
     .drain = ws_drain,
     .eof = ws_eof,
+    .leave = ws_leave,
     .close = ws_close,
 };
