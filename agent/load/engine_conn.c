@@ -404,6 +404,17 @@ static void on_bytes(void *ctx, struct ls_bytes in, int64_t wall_ns)
         engine_pump(e);
 }
 
+void engine_wake(struct agent_engine *e)
+{
+    while (e->woken_count > 0) {
+        struct conn *conn = e->woken[--e->woken_count];
+
+        conn->woken = false;
+        if (conn->state == CONN_OPEN && e->state == ENGINE_RUNNING)
+            engine_refill(conn);
+    }
+}
+
 static void on_ended(void *ctx, enum load_outcome how, int error)
 {
     struct conn *conn = ctx;

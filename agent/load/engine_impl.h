@@ -1,5 +1,6 @@
 /* agent/load/engine_impl.h - what engine.c (time and life), engine_ops.c (arrivals, operations),
- * engine_conn.c (connections) and engine_think.c (think times) share. Nobody else includes this. */
+ * engine_conn.c (connections), engine_tally.c (values) and engine_think.c (think times) share.
+ * Nobody else includes this. */
 #ifndef LS_AGENT_LOAD_ENGINE_IMPL_H
 #define LS_AGENT_LOAD_ENGINE_IMPL_H
 
@@ -244,16 +245,18 @@ void engine_pump(struct agent_engine *e);
 void engine_shed_until(struct agent_engine *e, int64_t scheduled_ns); /* those due by then */
 void engine_integrate(struct agent_engine *e); /* in flight up to now, over the measure window */
 
+/* engine_tally.c */
+void engine_tally(struct agent_engine *e, enum ls_series series, int64_t value_ns);
 /* Puts the tallies into the recorder's histograms. */
 void engine_settle(struct agent_engine *e);
 
 /* The connection's number among those of all workers. */
 uint64_t engine_conn_number(const struct conn *conn);
 
-/* Connections of which operations ended elsewhere have room again. */
-void engine_wake(struct agent_engine *e);
 int64_t engine_op_due(void *ctx, uint32_t op);
 void engine_delivered(void *ctx, uint64_t due_ns);
+/* Connections of which operations ended elsewhere have room again. */
+void engine_wake(struct agent_engine *e);
 
 /* engine.c */
 void engine_edges(struct agent_engine *e);

@@ -120,28 +120,6 @@ static bool op_submit(struct conn *conn, int64_t scheduled_ns, uint64_t request,
     return false;
 }
 
-/* The values of a batch are mostly the same one. */
-static void tally(struct agent_engine *e, enum ls_series series, int64_t value_ns)
-{
-    struct tally *t = &e->tallies[series];
-
-    if (value_ns == t->value_ns) {
-        t->count++;
-        return;
-    }
-    ls_hist_record_n(e->recorder->current->series[series], t->value_ns, t->count);
-    *t = (struct tally){ .value_ns = value_ns, .count = 1 };
-}
-
-void engine_settle(struct agent_engine *e)
-{
-    for (unsigned i = 0; i < LS_SERIES_COUNT; i++) {
-        ls_hist_record_n(e->recorder->current->series[i], e->tallies[i].value_ns,
-                         e->tallies[i].count);
-        e->tallies[i].count = 0;
-    }
-}
-
 void engine_mark_sent(struct conn *conn, uint32_t ops)
 {
     struct agent_engine *e = conn->engine;
@@ -159,7 +137,7 @@ void engine_mark_sent(struct conn *conn, uint32_t ops)
         counts->sent++;
         counts->scheduled += !e->open_loop;
         if (op->part == AGENT_MEASURE)
-            tally(e, LS_SERIES_SEND_LAG, op->sent_ns - op->scheduled_ns);
+            engine_tally(e, LS_SERIES_SEND_LAG, op->sent_ns - op->scheduled_ns);
     }
     if (conn->unsent_first == NO_OP)
         conn->unsent_last = NO_OP;
@@ -200,8 +178,8 @@ static void record_arrival(struct agent_engine *e, struct agent_slice *slice, co
         return;
     }
     delay_ns = delay_ns < 0 ? 0 : delay_ns > service_ns ? service_ns : delay_ns;
-    tally(e, LS_SERIES_READ_DELAY, delay_ns);
-    tally(e, LS_SERIES_KERNEL_TIME, service_ns - delay_ns);
+    engine_tally(e, LS_SERIES_READ_DELAY, delay_ns);
+    engine_tally(e, LS_SERIES_KERNEL_TIME, service_ns - delay_ns);
 }
 
 static void record_end(struct agent_engine *e, const struct conn *conn, const struct op *op,
@@ -226,14 +204,14 @@ static void record_end(struct agent_engine *e, const struct conn *conn, const st
     if (outcome != LOAD_OK && outcome != LOAD_TIMEOUT)
         return;
     slice->ok_in_window += outcome == LOAD_OK && e->now_ns < e->end_ns;
-    tally(e, LS_SERIES_RESPONSE_TIME, waited_ns);
-    tally(e, LS_SERIES_SERVICE_TIME, e->now_ns - op->sent_ns);
+    engine_tally(e, LS_SERIES_RESPONSE_TIME, waited_ns);
+    engine_tally(e, LS_SERIES_SERVICE_TIME, e->now_ns - op->sent_ns);
     if (e->received_ns != 0)
         record_arrival(e, slice, op);
     began_ns = e->set.driver->interleaves ? op->began_ns : conn->began_ns;
     /* A timeout's answer may not have begun; and in a room, when does whose? */
     if (LS_LIKELY(began_ns >= op->sent_ns) && e->woken == NULL)
-        tally(e, LS_SERIES_FIRST_BYTE, began_ns - op->sent_ns);
+        engine_tally(e, LS_SERIES_FIRST_BYTE, began_ns - op->sent_ns);
 }
 
 /* ---- arrivals -------------------------------------------------------------------------------- */
@@ -379,7 +357,7 @@ static void end_retry(struct agent_engine *e, const struct retry *r)
     if (r->part == AGENT_MEASURE) {
         e->last_done_ns = e->now_ns;
         if (too_late)
-            tally(e, LS_SERIES_RESPONSE_TIME, waited_ns);
+            engine_tally(e, LS_SERIES_RESPONSE_TIME, waited_ns);
     }
     due_ends(e);
 }
@@ -598,35 +576,6 @@ void engine_on_done(void *ctx, uint32_t id, const struct agent_reply *reply)
         conn->woken = true;
         e->woken[e->woken_count++] = conn;
     }
-}
-
-void engine_wake(struct agent_engine *e)
-{
-    while (e->woken_count > 0) {
-        struct conn *conn = e->woken[--e->woken_count];
-
-        conn->woken = false;
-        if (conn->state == CONN_OPEN && e->state == ENGINE_RUNNING)
-            engine_refill(conn);
-    }
-}
-
-int64_t engine_op_due(void *ctx, uint32_t op)
-{
-    const struct agent_engine *e = ctx;
-
-    return e->ops[op].scheduled_ns;
-}
-
-/* As anything else, it belongs to the window in which it was due. */
-void engine_delivered(void *ctx, uint64_t due_ns)
-{
-    struct agent_engine *e = ctx;
-    int64_t waited_ns = (int64_t)(((uint64_t)e->now_ns - due_ns) & ((UINT64_C(1) << 48) - 1));
-    int64_t scheduled_ns = e->now_ns - waited_ns;
-
-    if (scheduled_ns >= e->measure_ns && scheduled_ns < e->end_ns)
-        tally(e, LS_SERIES_DELIVERY_TIME, waited_ns);
 }
 
 void engine_shed_until(struct agent_engine *e, int64_t scheduled_ns)

@@ -77,6 +77,10 @@ static enum ls_err check_workload(const struct load_workload *w, struct ls_diag 
         return ls_fail(diag, LS_EINVAL, "unknown arrival law %d", (int)w->law);
     if ((w->law == LOAD_LAW_CONSTANT || w->law == LOAD_LAW_POISSON) && !(w->rate_per_s > 0))
         return ls_fail(diag, LS_ERANGE, "a rate of %g/s", w->rate_per_s);
+    if (w->law == LOAD_LAW_WAVES && w->pipeline != 1 &&
+        (w->websocket == NULL || w->websocket->room == NULL))
+        return ls_fail(diag, LS_EINVAL, "waves have one request on a connection, not %" PRIu32,
+                       w->pipeline);
     if (w->think_ns < 0 || (w->think_ns > 0 && (w->law != LOAD_LAW_CLOSED || w->pipeline != 1)))
         return ls_fail(diag, LS_EINVAL, "only a closed loop without pipelining can think");
     if (w->lifetime_ns < 0)

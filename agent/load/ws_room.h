@@ -3,8 +3,8 @@
  *
  * The server relays each message to all members, those of other workers and hosts included. A
  * message begins with 16 characters: its sender's number, its own number among the sender's, the
- * instant at which it was due (to 64 ns, on the clock of the sender's host), a check digit. Each member keeps, of each
- * sender, which message comes next and which of the 32 before are missing.
+ * instant at which it was due (to 64 ns, on the clock of the sender's host), a check digit. Each
+ * member keeps, of each sender, which message comes next and which of the 32 before are missing.
  *
  * An operation ends when all members of its sender's own worker have the message, or are known to
  * have lost it because a later one came. What others get is in the books: each member's gaps are

@@ -98,8 +98,10 @@ struct seen {
 
 static void see(struct seen *s, const char *what)
 {
-    assert_true(strlen(s->text) + strlen(what) < sizeof(s->text));
-    (void)strcat(s->text, what);
+    size_t len = strlen(s->text);
+
+    assert_true(len + strlen(what) < sizeof(s->text));
+    memcpy(s->text + len, what, strlen(what) + 1);
 }
 
 static void read_all(struct seen *s, struct ls_bytes in)

@@ -531,6 +531,16 @@ static const char *why_ended(const struct ws_conn *c, enum load_outcome how)
     }
 }
 
+static bool ws_part(void *conn)
+{
+    struct ws_conn *c = conn;
+
+    if (c->over || c->leaving || c->handshake != NULL)
+        return false;
+    ws_send_close(c, WS_CLOSE_NORMAL);
+    return c->control_len > 0;
+}
+
 static bool ws_leave(void *conn)
 {
     struct ws_conn *c = conn;
@@ -550,7 +560,9 @@ static void ws_eof(void *conn, enum load_outcome how)
     uint64_t got = c->begun ? c->got : 0;
 
     c->over = true;
-    c->control_len = 0;
+    /* A farewell may still go, unless a frame has been cut. */
+    if (!c->leaving || c->out.head_at < c->out.head_len || c->out.at < c->out.frame_end)
+        c->control_len = 0;
     c->out = (struct ws_sending){ .head_len = 0 };
     c->env->messages->lost += c->count - c->unsent;
     if (c->room != NULL)
@@ -580,5 +592,6 @@ const struct agent_driver agent_driver_websocket = {
     .drain = ws_drain,
     .eof = ws_eof,
     .leave = ws_leave,
+    .part = ws_part,
     .close = ws_close,
 };
