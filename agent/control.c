@@ -17,6 +17,7 @@
 #include "agent/deadman.h"
 #include "agent/exit.h"
 #include "agent/introduce.h"
+#include "agent/policy/policy.h"
 #include "agent/session.h"
 #include "common/clock.h"
 #include "common/fs.h"
@@ -271,10 +272,28 @@ static uint64_t reports_unacked(void *ctx)
 
 /* ---- the connection */
 
+/* Does this host's policy let this coordinator use it? A local one is the agent's own user. */
+static bool coordinator_may(struct control *c)
+{
+    const struct ls_identity *who = ls_dialer_identity(c->dialer);
+    struct ls_diag diag = { 0 };
+
+    if (agent_policy_url_is_local(c->options->url) ||
+        agent_policy_coordinator(c->options->policy, who->proven ? who->name : "", &diag) == LS_OK)
+        return true;
+    ls_log(LS_LOG_ERROR, "agent.policy", "agent=%s %s", c->options->name, diag.text);
+    return false;
+}
+
 static void on_up(void *ctx, bool resumed)
 {
     struct control *c = ctx;
 
+    if (!coordinator_may(c)) { /* another one may come to this address */
+        end_session(c, AGENT_EXIT_REFUSED, RETRY_SLOW_NS);
+        settle(c);
+        return;
+    }
     ls_log(LS_LOG_INFO, resumed ? "agent.back" : "agent.enrolled", "agent=%s run=%s",
            c->options->name, ls_dialer_run_id(c->dialer));
     ev_timer_stop(c->loop, &c->lease);

@@ -14,6 +14,7 @@
 #include "common/units.h"
 #include "coordinator/cli.h"
 #include "coordinator/fleet/roll.h"
+#include "coordinator/result/escape.h"
 #include "coordinator/result/table.h"
 #include "coordinator/run/fill.h"
 #include "coordinator/signals.h"
@@ -134,6 +135,43 @@ static void add_row(struct coord_table *table, const Ls__Host *host)
     coord_table_text(table, text, COORD_STYLE_NONE);
 }
 
+static void add_words(struct ls_buf *text, const char *what, char *const *words, size_t count)
+{
+    ls_buf_addf(text, " %s", what);
+    for (size_t i = 0; i < count; i++) {
+        ls_buf_adds(text, i > 0 ? ", " : " ");
+        coord_escape_text(text, words[i]);
+    }
+    ls_buf_adds(text, count == 0 ? " nothing;" : ";");
+}
+
+/* What the host's policy says, in a line. */
+static void add_limits(struct ls_buf *text, const Ls__Host *host)
+{
+    const Ls__HostLimits *l = host->limits;
+    char number[48];
+
+    if (l == NULL)
+        return;
+    coord_escape_text(text, host->agent);
+    ls_buf_adds(text, " (");
+    coord_escape_text(text, l->policy[0] != '\0' ? l->policy : "no policy file");
+    ls_buf_adds(text, "):");
+    if (strcmp(host->role, "server") == 0)
+        add_words(text, "runs", l->programs, l->n_programs);
+    else
+        add_words(text, "loads", l->targets, l->n_targets);
+    if (l->max_rate_per_s > 0)
+        ls_buf_addf(text, " at most %s;",
+                    ls_format_rate(l->max_rate_per_s, number, sizeof(number)));
+    if (l->max_connections > 0)
+        ls_buf_addf(text, " at most %" PRIu64 " connections;", l->max_connections);
+    if (l->max_duration_ns > 0)
+        ls_buf_addf(text, " at most %s;",
+                    ls_format_duration(l->max_duration_ns, number, sizeof(number)));
+    ls_buf_adds(text, "\n");
+}
+
 static int print_table(const Ls__Result *result)
 {
     static const struct coord_column columns[] = {
@@ -160,6 +198,8 @@ static int print_table(const Ls__Result *result)
                         result->hosts[i]->agent, f->hostname, f->cpu_model, f->cpu_cores,
                         f->kernel);
     }
+    for (size_t i = 0; i < result->n_hosts; i++)
+        add_limits(&text, result->hosts[i]);
     if (!text.ok || fwrite(text.data, 1, text.len, stdout) != text.len || fflush(stdout) != 0)
         status = coord_cli_fail(false, COORD_EXIT_FAULT, "the list could not be written to stdout");
     ls_buf_fini(&text);

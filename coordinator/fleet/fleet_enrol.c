@@ -96,12 +96,28 @@ static Ls__Hello *copy_hello(const Ls__Hello *hello)
     return copy;
 }
 
+/* One that would refuse every plan is told so while somebody looks, not in the middle of a run. */
+static bool runs_nothing(const Ls__Hello *hello, struct ls_diag *diag)
+{
+    if (hello->role != LS__ROLE__ROLE_SERVER || hello->limits == NULL ||
+        hello->limits->n_programs > 0)
+        return false;
+    (void)ls_fail(
+        diag, LS_EREFUSED,
+        "policy: server %.64s runs no program for others: its host's policy (%.100s) has to "
+        "allow one",
+        hello->agent, hello->limits->policy[0] != '\0' ? hello->limits->policy : "there is none");
+    return true;
+}
+
 /* A seat for somebody new. */
 static struct coord_agent *seat(struct coord_fleet *fleet, const struct ls_peer *peer,
                                 const Ls__Hello *hello, struct ls_diag *diag)
 {
     struct coord_agent *agent = fleet->bound ? NULL : free_place(fleet, hello->role);
 
+    if (runs_nothing(hello, diag))
+        return NULL;
     if (agent == NULL) {
         (void)no_seat(fleet, hello, diag);
         return NULL;

@@ -1,0 +1,202 @@
+/* PREPARE with each of its fields missing, one after the other: what a checked plan always has may
+ * be absent in what a stranger sends. An agent fails the trial, and goes on living. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/host/target.h"
+#include "agent/session.h"
+#include "common/msg_model.h"
+#include "common/msg_yaml.h"
+#include "common/transport.h"
+#include "tests/support/tmpdir.h"
+
+static const char prepare_text[] =
+    "trial: 1\n"
+    "target:\n"
+    "  name: x\n"
+    "  command: [/nowhere/x, '{port}']\n"
+    "  version: [/nowhere/x, -v]\n"
+    "  env: {A: b}\n"
+    "  host: 127.0.0.1\n"
+    "  port: 9\n"
+    "  ready: {timeout: 1s, request: {path: /, expect: {status: 200, body: x}}}\n"
+    "  stop: {signal: TERM, grace: 1s}\n"
+    "  tls: {verify: false, alpn: [http/1.1]}\n"
+    "workload:\n"
+    "  name: w\n"
+    "  http:\n"
+    "    pipeline: 1\n"
+    "    requests:\n"
+    "      - {path: '/{seq:0-9}', headers: {Host: x, A: '{pick:a,b}'}, expect: {body: 'a{seq}'}}\n"
+    "      - {method: POST, body: '{rand:1-6}', weight: 3}\n"
+    "  connections: 4\n"
+    "  load: LOAD\n"
+    "  warmup: 1s\n"
+    "  measure: 1s\n"
+    "  timeout: 1s\n"
+    "  interval: 1s\n"
+    "workers: 1\n"
+    "workers_total: 2\n"
+    "seed: 7\n"
+    "server_addresses: ['10.0.0.5:7']\n";
+
+static const char *const loads[] = {
+    "{closed: {}}\n  think: {mean: 1ms}",
+    "{constant: {rate: 10/s}}\n  lifetime: {requests: 5, time: 1s}",
+    "{poisson: {rate: 10/s}}",
+    "{ramp: {from: 1/s, to: 9/s, over: 1s}}",
+    "{steps: {rates: [1/s, 2/s], each: 1s}}",
+    "{trace: {points: [{at: 0s, rate: 1/s}]}}",
+    "{waves: {size: 4, requests: 8}}",
+};
+
+/* ---- an agent */
+
+static unsigned failures, prepared;
+
+static enum ls_err report(void *ctx, Ls__Envelope *envelope)
+{
+    (void)ctx;
+    failures += envelope->body_case == LS__ENVELOPE__BODY_PHASE && envelope->phase->failure != NULL;
+    return LS_OK;
+}
+
+static uint32_t room(void *ctx)
+{
+    (void)ctx;
+    return 100;
+}
+
+static uint64_t unacked(void *ctx)
+{
+    (void)ctx;
+    return 0;
+}
+
+static struct agent_session_env env = { .report = report, .room = room, .unacked = unacked };
+static struct tmpdir tmp;
+
+static void wake(void *ctx)
+{
+    (void)ctx;
+}
+
+static void offer(const struct agent_role_class *role, Ls__Prepare *prepare)
+{
+    Ls__Envelope envelope = LS__ENVELOPE__INIT, *received = NULL;
+    struct agent_session *session = NULL;
+    static unsigned char bytes[65536];
+    size_t len;
+
+    envelope.version = LS_WIRE_VERSION;
+    envelope.seq = 1;
+    envelope.body_case = LS__ENVELOPE__BODY_PREPARE;
+    envelope.prepare = prepare;
+    assert_true(ls__envelope__get_packed_size(&envelope) < sizeof(bytes));
+    len = ls__envelope__pack(&envelope, bytes);
+    if (ls_envelope_unpack((struct ls_bytes){ bytes, len }, &received, NULL) != LS_OK)
+        return; /* that is as good */
+    assert_int_equal(agent_session_create(role, tmp.path, &env, wake, NULL, &session, NULL), LS_OK);
+    agent_session_command(session, received, 1);
+    prepared += agent_session_phase(session) == LS_PHASE_PREPARE;
+    ls_envelope_free(received);
+    agent_session_destroy(session);
+}
+
+/* ---- holes */
+
+static unsigned holes;
+
+static void dig(const struct agent_role_class *role, Ls__Prepare *prepare,
+                ProtobufCMessage *message)
+{
+    for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
+        ProtobufCMessage *kept;
+
+        if (ls_msg_count(message, field) == 0 ||
+            field->label == PROTOBUF_C_LABEL_REQUIRED) /* packing would refuse, and so unpacking */
+            continue;
+        if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
+            for (size_t k = 0; k < ls_msg_count(message, field); k++)
+                dig(role, prepare, ls_msg_sub(message, field, k));
+        }
+        kept = ls_msg_new(message->descriptor);
+        assert_non_null(kept);
+        ls_msg_move(kept, message, field);
+        holes++;
+        offer(role, prepare);
+        ls_msg_move(message, kept, field);
+        protobuf_c_message_free_unpacked(kept, NULL);
+    }
+}
+
+static Ls__Prepare *prepare_with(const char *load)
+{
+    const char *at = strstr(prepare_text, "LOAD");
+    char text[sizeof(prepare_text) + 100];
+    ProtobufCMessage *message = NULL;
+    struct ls_marks *marks = NULL;
+    struct ls_issues issues;
+
+    (void)snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - prepare_text), prepare_text, load,
+                   at + strlen("LOAD"));
+    ls_issues_init(&issues, "prepare");
+    if (ls_msg_from_yaml(&ls__prepare__descriptor,
+                         (struct ls_bytes){ (const unsigned char *)text, strlen(text) }, &issues,
+                         &message, &marks) != LS_OK)
+        fail_msg("%s", ls_issues_format(&issues));
+    ls_issues_fini(&issues);
+    ls_marks_destroy(marks);
+    return (Ls__Prepare *)message;
+}
+
+static void every_hole_is_survived_by(const struct agent_role_class *role)
+{
+    for (size_t i = 0; i < LS_ARRAY_LEN(loads); i++) {
+        Ls__Prepare *prepare = prepare_with(loads[i]);
+
+        dig(role, prepare, &prepare->base);
+        ls__prepare__free_unpacked(prepare, NULL);
+    }
+}
+
+static void a_client_survives_every_hole(void **state)
+{
+    (void)state;
+    failures = holes = prepared = 0;
+    every_hole_is_survived_by(&agent_role_client);
+    assert_true(holes > 300 && failures > 50);
+    assert_true(prepared > 50); /* without holes it is one that is taken */
+}
+
+static void a_server_survives_every_hole(void **state)
+{
+    (void)state;
+    failures = holes = prepared = 0;
+    every_hole_is_survived_by(&agent_role_server);
+    assert_true(holes > 300 && failures > 50 && prepared > 50);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_client_survives_every_hole),
+        cmocka_unit_test(a_server_survives_every_hole),
+    };
+    struct agent_policy *policy = NULL;
+    int failed;
+
+    host_target_main_hook(argc, argv);
+    tmpdir_make(&tmp);
+    if (agent_policy_without_file(AGENT_POLICY_LOCAL, &policy) != LS_OK)
+        return 70;
+    env.policy = policy;
+    failed = cmocka_run_group_tests_name("agent.prepare_holes", tests, NULL, NULL);
+    agent_policy_destroy(policy);
+    tmpdir_remove(&tmp);
+    return failed;
+}
