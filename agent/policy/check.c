@@ -73,8 +73,8 @@ static bool is_number(const char *text)
     return text[0] != '\0' && strlen(text) < 10 && text[strspn(text, "0123456789")] == '\0';
 }
 
-/* By name or number; a number needs its group, for nobody is asked for it. */
-static void look_up_user(struct checker *c, const Ls__AllowedProgram *p, struct host_confine *out)
+/* By name or number; a number needs its group, for nobody is asked for it. False: said so. */
+static bool look_up_user(struct checker *c, const Ls__AllowedProgram *p, struct host_confine *out)
 {
     const struct passwd *user = NULL;
     const struct group *group = NULL;
@@ -89,16 +89,16 @@ static void look_up_user(struct checker *c, const Ls__AllowedProgram *p, struct 
         if (user == NULL) {
             ls_issues_add_at(c->issues, c->marks, &p->base, "user", -1,
                              "'%.64s' is no user of this host", p->user);
-            return;
+            return false;
         }
         out->uid = user->pw_uid;
         out->gid = user->pw_gid;
     }
     if (p->group == NULL)
-        return;
+        return user != NULL;
     if (is_number(p->group)) {
         out->gid = (gid_t)strtoul(p->group, NULL, 10);
-        return;
+        return true;
     }
     group = getgrnam(p->group);
     if (group != NULL)
@@ -106,6 +106,7 @@ static void look_up_user(struct checker *c, const Ls__AllowedProgram *p, struct 
     else
         ls_issues_add_at(c->issues, c->marks, &p->base, "group", -1,
                          "'%.64s' is no group of this host", p->group);
+    return group != NULL;
 }
 
 static void check_user(struct checker *c, const Ls__AllowedProgram *p, struct host_confine *out)
@@ -119,15 +120,23 @@ static void check_user(struct checker *c, const Ls__AllowedProgram *p, struct ho
                              "be said, even if it is root");
         return;
     }
-    out->uid = geteuid();
-    out->gid = getegid();
-    look_up_user(c, p, out);
+    if (!look_up_user(c, p, out))
+        return;
     out->change_user = c->root || out->uid != geteuid() || out->gid != getegid();
     if (out->change_user && !c->root)
         ls_issues_add_at(c->issues, c->marks, &p->base, "user", -1,
                          "'%.64s' is not who the agent runs as, and only an agent of root's can "
                          "change that",
                          p->user);
+}
+
+/* A limit of 0 would be none. */
+static uint64_t check_size(struct checker *c, const Ls__ProgramLimits *limits, const char *field,
+                           const Ls__Size *size)
+{
+    if (size != NULL && size->bytes == 0)
+        ls_issues_add_at(c->issues, c->marks, &limits->base, field, -1, "allows nothing");
+    return size != NULL ? size->bytes : 0;
 }
 
 static void check_limits(struct checker *c, const Ls__AllowedProgram *p, struct host_confine *out)
@@ -137,9 +146,9 @@ static void check_limits(struct checker *c, const Ls__AllowedProgram *p, struct 
 
     if (limits == NULL)
         return;
-    out->memory_bytes = limits->memory != NULL ? limits->memory->bytes : 0;
-    out->address_space_bytes = limits->address_space != NULL ? limits->address_space->bytes : 0;
-    out->file_bytes = limits->file != NULL ? limits->file->bytes : 0;
+    out->memory_bytes = check_size(c, limits, "memory", limits->memory);
+    out->address_space_bytes = check_size(c, limits, "address_space", limits->address_space);
+    out->file_bytes = check_size(c, limits, "file", limits->file);
     out->processes = limits->processes;
     out->descriptors = limits->descriptors;
     if (limits->has_descriptors && limits->descriptors < 8)
@@ -148,7 +157,7 @@ static void check_limits(struct checker *c, const Ls__AllowedProgram *p, struct 
     if (limits->has_processes && limits->processes == 0)
         ls_issues_add_at(c->issues, c->marks, &limits->base, "processes", -1,
                          "is too few for any program: 1 at the least");
-    if (limits->has_processes && c->root && p->user != NULL && out->uid == 0)
+    if (limits->has_processes && out->change_user && out->uid == 0)
         ls_issues_add_at(c->issues, c->marks, &limits->base, "processes", -1,
                          "does not hold for root: give the program another user");
     if (limits->cpus == NULL)

@@ -104,6 +104,16 @@ static uint32_t workers_of(const struct run *r, const struct coord_agent *a, uin
     return n > 0 ? n : 1;
 }
 
+/* Where it wants to be reached, and where it has come from; local ones are on loopback. */
+static void add_server(struct places *p, const struct run *r, struct coord_agent *a)
+{
+    if (a->index >= r->servers || a->address[0] == '\0')
+        return;
+    p->servers[p->server_count++] = a->address;
+    if (strcmp(a->address, a->from) != 0)
+        p->servers[p->server_count++] = a->from;
+}
+
 static enum ls_err places_init(const struct run *r, const Ls__Workload *workload,
                                struct places *out)
 {
@@ -112,7 +122,7 @@ static enum ls_err places_init(const struct run *r, const Ls__Workload *workload
                         .cpus = calloc(n, sizeof(*p.cpus)),
                         .cpu_texts = calloc(n, sizeof(*p.cpu_texts)),
                         .workers = calloc(n, sizeof(*p.workers)),
-                        .servers = calloc(n, sizeof(*p.servers)),
+                        .servers = calloc(2 * (size_t)n, sizeof(*p.servers)),
                         .agents = calloc(n, sizeof(*p.agents)) };
 
     if (p.names == NULL || p.cpus == NULL || p.cpu_texts == NULL || p.workers == NULL ||
@@ -126,8 +136,7 @@ static enum ls_err places_init(const struct run *r, const Ls__Workload *workload
         p.names[i] = a->name;
         p.cpus[i] = ls_cpuset_format(&a->cpus, p.cpu_texts[i], sizeof(p.cpu_texts[i]));
         p.workers[i] = workers_of(r, a, workload->connections);
-        if (i < r->servers && a->address[0] != '\0') /* local ones are on loopback */
-            p.servers[p.server_count++] = a->address;
+        add_server(&p, r, a);
         p.agents[i] = (struct coord_merge_agent){ .name = a->name, .role = a->role };
     }
     *out = p;

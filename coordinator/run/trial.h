@@ -50,7 +50,7 @@ struct coord_machine_spec {
     const char *const *names; /* per agent, for messages */
     const char *const *cpus;  /* per agent, a list; "" leaves it as it is */
     const uint32_t *workers;  /* per agent; servers 0 */
-    char **server_addresses;  /* where the servers' agents are, as their connections come from */
+    char **server_addresses;  /* where the servers' agents are */
     size_t server_address_count;
     Ls__FileRef **files; /* of the target; already sent */
     size_t file_count;

@@ -71,6 +71,8 @@ static void every_mistake_is_told_with_its_place(void **state)
           "another user\n" },
         { "programs:\n  - {path: /bin/x, limits: {descriptors: 3, cpus: 0-}}\n", false,
           "descriptors: is too few for any program: 8 at the least\n" },
+        { "programs:\n  - {path: /bin/x, limits: {memory: 0, processes: 0}}\n", false,
+          "programs[0].limits.memory: allows nothing\n" },
         { "load: {targets: [10.0.0.5/24, example.test]}\n", false,
           "p.yaml:1:18: load.targets[0]: '10.0.0.5/24': bits of the address are beyond /24\n"
           "p.yaml:1:31: load.targets[1]: 'example.test' is none of loopback, servers, a literal "
@@ -523,6 +525,67 @@ static void a_policy_describes_itself(void **state)
     agent_policy_destroy(policy);
 }
 
+static void the_example_allows_nothing(void **state)
+{
+    const struct command sh = { .real = "/bin/sh", .argv = { "sh" } };
+    struct load_workload w = load_of("127.0.0.1", 80);
+    struct agent_policy *policy;
+    struct host_confine confine;
+    char *text = NULL;
+    size_t len = 0;
+
+    (void)state;
+    assert_int_equal(
+        ls_fs_read(LS_SOURCE "/deploy/policy.example.yaml", 1u << 20, &text, &len, NULL), LS_OK);
+    policy = policy_of(text);
+    assert_false(agent_policy_runs_programs(policy));
+    assert_int_equal(ask(policy, &sh, &confine, NULL), LS_EREFUSED);
+    expect_load(policy, &w, "not in any of them");
+    agent_policy_destroy(policy);
+    free(text);
+}
+
+/* Its examples are no mistakes either. */
+static void the_examples_lines_are_good_ones(void **state)
+{
+    char *text = NULL, *at, *out;
+    struct agent_policy *policy = NULL;
+    struct ls_issues issues;
+    size_t len = 0;
+
+    (void)state;
+    assert_int_equal(
+        ls_fs_read(LS_SOURCE "/deploy/policy.example.yaml", 1u << 20, &text, &len, NULL), LS_OK);
+    for (at = text, out = text; *at != '\0';) { /* without what stands for nothing */
+        size_t line = strcspn(at, "\n") + 1;
+        const char *dots = strstr(at, "...]");
+        bool cut = dots != NULL && dots - at < (long)line; /* a digest that is not there */
+        bool example = strncmp(at, "#   ", 4) == 0 || strncmp(at, "# files: {", 10) == 0 ||
+                       strncmp(at, "# coordinators: [", 17) == 0;
+
+        if (strncmp(at, "programs: []", 12) == 0) {
+            (void)memcpy(out, "programs:\n", 10);
+            out += 10;
+        } else if (strncmp(at, "  targets: []", 13) != 0 && !cut && (example || at[0] != '#')) {
+            size_t skip = example ? 2 : 0;
+
+            (void)memmove(out, at + skip, line - skip);
+            out += line - skip;
+        }
+        at += line;
+    }
+    *out = '\0';
+    ls_issues_init(&issues, "example");
+    (void)!agent_policy_parse(bytes_of(text), "example", true, &issues, &policy);
+    for (size_t i = 0; i < issues.count; i++) { /* the user of the example need not be here */
+        if (strstr(issues.items[i].text, "is no user of this host") == NULL)
+            fail_msg("%s: %s\n%s", issues.items[i].path, issues.items[i].text, text);
+    }
+    ls_issues_fini(&issues);
+    agent_policy_destroy(policy);
+    free(text);
+}
+
 /* ---- who could have written it */
 
 static void put(const char *path)
@@ -658,6 +721,8 @@ int main(void)
         cmocka_unit_test(an_empty_policy_allows_nothing),
         cmocka_unit_test(a_coordinator_has_to_be_among_those_named_and_to_prove_it),
         cmocka_unit_test(a_policy_describes_itself),
+        cmocka_unit_test(the_example_allows_nothing),
+        cmocka_unit_test(the_examples_lines_are_good_ones),
         cmocka_unit_test(a_file_that_others_could_write_is_refused),
         cmocka_unit_test(a_private_socket_of_ones_own_is_local),
         cmocka_unit_test(reading_survives_each_failed_allocation),
