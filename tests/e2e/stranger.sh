@@ -35,6 +35,7 @@ nothing_happened() {
 }
 
 # listening PID: the sockets of that process that anybody could connect to, or send to.
+# shellcheck disable=SC2016 # JavaScript
 listening() {
     node -e '
         const fs = require("fs");
@@ -150,17 +151,17 @@ PLAN
     } >plan.yaml
 }
 
-# run KEYS STATUS: a coordinator with those keys has a server and a client dial it; its result is in
+# run KEYS STATUS [WAIT]: a coordinator with those keys has a server and a client dial it; its result is in
 # ./out, their logs in server.log and client.log.
 run() {
     rm -rf result
     start run "$lockstep" run plan.yaml --listen "tls+tcp://127.0.0.1:$listen" --keys "$1" \
-        --wait 4s --out result --json
+        --wait "${3:-60s}" --out result --json
     coordinator=$pid
     agents=
     for role in server client; do
         start "$role" "$agent" --dial "tls+tcp://127.0.0.1:$listen" --keys "keys-$role" --role "$role" \
-            --policy policy.yaml --once --wait 20s --lease 2s
+            --policy policy.yaml --once --wait 60s --lease 2s
         agents="$agents $pid"
     done
     status=0
@@ -185,8 +186,8 @@ evil="[sh, -c, \"id >'$canary'\"]"
 good="['$agent', respond, --listen, '127.0.0.1:$port', --die-with-parent]"
 
 plan "$evil"
-run keys-stranger 3 # nobody enrols
-run keys-other 3    # one of ours, whom the policy does not name
+run keys-stranger 3 4s # nobody enrols
+run keys-other 3 4s    # one of ours, whom the policy does not name
 says server.log "coordinators: 'other' is not among them"
 run keys-main 5 # the right one, who asks for too much
 says run.log 'policy.yaml: programs: '
