@@ -4,7 +4,7 @@
 #
 #   sh deploy/lab/lab.sh up [--clients N] [--servers M] [--owner PID]
 #   sh deploy/lab/lab.sh run PLAN [option of lockstep run ...]
-#   sh deploy/lab/lab.sh agents start|stop
+#   sh deploy/lab/lab.sh agents start [option of lockstep-agent ...] | agents stop
 #   sh deploy/lab/lab.sh exec HOST COMMAND [ARGUMENT ...]
 #   sh deploy/lab/lab.sh cut [--one-way|--reject] HOST [HOST]   heal [HOST [HOST]]
 #   sh deploy/lab/lab.sh freeze|thaw|crash HOST
@@ -101,6 +101,7 @@ be_lab() {
 # Out here: while this one and the owner live, the lab does. It ends with either of them, however
 # they end: the kernel kills the lab's first process with its parent, and all others with that.
 be_keeper() {
+    echo $$ >"$dir/keeper"
     setpriv --pdeathsig KILL unshare --pid --net --ipc --mount --kill-child=KILL \
         sh "$self" _lab --dir "$dir" &
     lab=$!
@@ -152,6 +153,7 @@ up() {
         while [ "$i" -lt "$servers" ]; do i=$((i + 1)) && echo "server-$i"; done
     } >"$dir/names"
     : >"$dir/cuts"
+    : >"$dir/keeper"
     setsid sh "$self" _keep "$owner" --dir "$dir" </dev/null >"$dir/lab.log" 2>&1 &
     wait_for "$dir/pid"
     lab=$(lab_pid)
@@ -316,6 +318,10 @@ down() {
         kill -9 "$lab"
         while [ -e "/proc/$lab/ns/net" ]; do sleep 0.02; done
     fi
+    if [ -s "$dir/keeper" ]; then
+        read -r keeper <"$dir/keeper"
+        while kill -0 "$keeper" 2>/dev/null; do sleep 0.02; done # it has noticed, and is tidy
+    fi
     rm -rf "$dir"
 }
 
@@ -358,19 +364,23 @@ load: {targets: [$net.0.0/16, loopback]}
 POLICY
 }
 
+# agents_start [OPTION...]: one on each host but the coordinator's; they stay from run to run.
 agents_start() {
     programs
     make_keys
     make_policy
+    : >"$dir/agents"
     hosts | while read -r name; do
         [ "$name" != coordinator ] || continue
         role=${name%%-*}
         (on "$name" "$agent" --dial "tls+tcp://$(address coordinator):$port" --name "$name" \
-            --role "$role" --keys "$dir/keys/$name" --policy "$dir/policy.yaml" </dev/null >>"$dir/log/$name.log" 2>&1) &
+            --role "$role" --keys "$dir/keys/$name" --policy "$dir/policy.yaml" \
+            "$@" </dev/null >>"$dir/log/$name.log" 2>&1) &
     done
 }
 
 agents_stop() {
+    rm -f "$dir/agents"
     hosts | while read -r name; do
         [ "$name" = coordinator ] || (all "$name" TERM)
     done
@@ -379,11 +389,15 @@ agents_stop() {
 run() {
     [ $# -ge 1 ] || usage
     programs
-    agents_start
+    stay=yes
     code=0
+    [ -e "$dir/agents" ] || {
+        stay=no
+        agents_start
+    }
     (on coordinator "$lockstep" run "$@" --listen "tls+tcp://$(address coordinator):$port" \
         --keys "$dir/keys/coordinator") || code=$?
-    agents_stop
+    [ "$stay" = yes ] || agents_stop
     return "$code"
 }
 
@@ -407,7 +421,11 @@ freeze) all "$1" STOP ;;
 thaw | crash) "$command" "$1" ;;
 agents)
     case ${1:-} in
-    start | stop) "agents_$1" ;;
+    start)
+        shift
+        agents_start "$@"
+        ;;
+    stop) agents_stop ;;
     *) usage ;;
     esac
     ;;

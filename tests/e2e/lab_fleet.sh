@@ -1,0 +1,68 @@
+#!/bin/sh
+# One plan, unchanged, on this machine and in a lab of four client hosts and two server hosts: all
+# trials are done, their books balance, what was sent has arrived, the merged histogram is that of the
+# union, and each start is told with its skew and bound. LS_E2E_LONG=1: fifty trials in the lab.
+# shellcheck disable=SC2016 # JavaScript
+. "$(dirname -- "$0")/lib.sh"
+. "$(dirname -- "$0")/lab_lib.sh"
+
+trials=2
+[ -z "${LS_E2E_LONG:-}" ] || trials=50
+
+# check_trials FOLDER TRIALS: of the document in ./out. What a crowded machine does to figures is no
+# business of this case; everything else would be.
+check_trials() {
+    holds out "r.status === 'complete' && r.trials.length === $2 && r.trials.every((t) => t.status === 'done')"
+    books_balance out
+    holds out 'r.trials.every((t) => t.requests.ok === 200 && t.clients.length === 4 &&
+        t.clients.every((c) => c.requests.ok === 50 && !c.lost && c.start_offset_error_ns > 0))'
+    holds out 'r.trials.every((t) => t.reasons.every((x) => ["shared_cores", "foreign_cpu", "send_lag", "server_edges",
+        "generator_stalled", "generator_busy", "generator_limited", "steal", "server_saturated", "rate_missed",
+        "little_law", "trend", "noisy", "tcp_retransmits", "short_window", "merged_intervals", "listen_overflows",
+        "few_repetitions", "client_foreign_cpu", "start_skew"].includes(x.code)) ||
+        console.error(JSON.stringify(t.reasons)))'
+    holds out 'r.trials.every((t) => t.window.start_skew_ns >= 0 && t.window.start_skew_error_ns > 0)'
+    trial=0
+    while [ "$trial" -lt "$2" ]; do
+        folder=$1/$(json out "r.trials[$trial].folder")
+        grep '^{' "$folder/target.log" | tail -n 1 >counts.json
+        same "trial $trial: sent and received" "$(json out "(t => t.server.readiness_requests +
+            t.preflight.requests.sent + t.warmup.requests.sent + t.requests.sent)(r.trials[$trial])")" \
+            "$(json counts.json r.requests)"
+        if [ -d "${LS_NODE_MODULES:-}/hdr-histogram-js" ]; then
+            node "$LS_SOURCE/tests/support/hlog.mjs" sum "$folder"/client-*.hlog -- "$folder/merged.hlog" >stats ||
+                fail "trial $trial: the clients' histograms do not add up to the merged one"
+        fi
+        trial=$((trial + 1))
+    done
+    # For whoever reads the log.
+    json out '(() => { const worst = r.trials.map((t) => (t.window.start_skew_ns + t.window.start_skew_error_ns) / 1e3)
+            .sort((a, b) => a - b);
+        const at = (q) => worst[Math.min(worst.length - 1, Math.floor(q * worst.length))].toFixed(0);
+        const verdicts = (v) => r.trials.filter((t) => t.verdict === v).length;
+        return r.trials.map((t) => `trial ${t.index}: start skew ${(t.window.start_skew_ns / 1e3).toFixed(0)} us +- ` +
+                `${(t.window.start_skew_error_ns / 1e3).toFixed(0)} us`).join("\n") +
+            `\nskew with its bound: median ${at(0.5)} us, p99 ${at(0.99)} us, worst ${at(1)} us; ` +
+            `${verdicts("valid")} valid, ${verdicts("suspect")} suspect, ${verdicts("invalid")} invalid\n` +
+            r.hosts.map((h) => `${h.agent} at ${h.address}: clock +- ${h.clock.error_ns} ns by ${h.clock.source}`).join("\n");
+    })()'
+}
+
+lab_plan 4 1s
+sed -i "s/max_start_skew: 10s/max_start_skew: 1s/" plan.yaml
+expect '0 4' "$lockstep" run plan.yaml --json --out here
+check_trials here 1
+
+lab_up 4 2
+sed -i "s/repetitions: 1/repetitions: $trials/" plan.yaml
+begin
+run_ends 0 4
+check_trials result "$trials"
+holds out 'r.hosts.filter((h) => h.role === "client").map((h) => h.address).sort().join() ===
+    "10.111.1.1,10.111.1.2,10.111.1.3,10.111.1.4"'
+holds out 'r.hosts.some((h) => h.clock.source === "udp")'
+expect 0 "$lockstep" report result
+says out 'start skew'
+only_agents client-1 client-2 client-3 client-4 server-1 server-2
+lab down
+nothing_left
