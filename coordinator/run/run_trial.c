@@ -238,14 +238,31 @@ static void note_steps(struct run *r)
                 : 0;
 }
 
+/* "client-2: ", for a sentence of one of several that does not say whose it is. */
+static const char *whose(const struct run *r, const struct coord_machine_failure *failure,
+                         char *out, size_t out_bytes)
+{
+    const struct coord_agent *a;
+
+    out[0] = '\0';
+    if (failure->agent == UINT32_MAX)
+        return out;
+    a = coord_fleet_agent(r->fleet, failure->agent);
+    if (a->role == LS__ROLE__ROLE_CLIENT && strstr(failure->text, a->name) == NULL)
+        (void)snprintf(out, out_bytes, "%s: ", a->name);
+    return out;
+}
+
 /* What the machine and the agents have said of the trial, beside what was measured. */
 static void give_reasons(struct run *r, Ls__Trial *trial)
 {
     const struct coord_machine_failure *failure = coord_machine_failure(r->machine);
+    char name[160];
 
     if (failure != NULL)
-        coord_verdict_add(trial, failure->code, LS__VERDICT__VERDICT_INVALID, "%s%s%s",
-                          failure->text, failure->log_tail[0] != '\0' ? "; its last words: " : "",
+        coord_verdict_add(trial, failure->code, LS__VERDICT__VERDICT_INVALID, "%s%s%s%s",
+                          whose(r, failure, name, sizeof(name)), failure->text,
+                          failure->log_tail[0] != '\0' ? "; its last words: " : "",
                           failure->log_tail);
     for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++)
         give_step(r, trial, coord_fleet_agent(r->fleet, i));

@@ -150,7 +150,7 @@ static void what_is_left_out_is_the_schemas_default_and_not_given(void **state)
     assert_int_equal(r.rc, LS_OK);
     assert_int_equal(r.plan->fleet->clients, 1);
     assert_false(r.plan->fleet->has_clients);
-    assert_string_equal(r.plan->targets[0]->host, "127.0.0.1");
+    assert_string_equal(r.plan->targets[0]->host, "auto");
     assert_ptr_equal(r.plan->targets[0]->host, ls__target__host__default_value);
     reading_end(&r);
 }
