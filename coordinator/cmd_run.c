@@ -12,6 +12,7 @@ struct arguments {
     const char *only;
     const char *listen;
     const char *keys;
+    const char *resume;
     int64_t wait_ns;
     struct ls_option_list set;
     bool json;
@@ -36,6 +37,8 @@ static const struct ls_option run_rows[] = {
       "the coordinator's key and certificates, from 'lockstep pki issue coordinator NAME'" },
     { "wait", 0, LS_OPTION_DURATION, ROW(wait_ns), "TIME", "60s", 1e8, 8.64e13,
       "for agents that are missing, at the beginning and between trials" },
+    { "resume", 0, LS_OPTION_TEXT, ROW(resume), "DIR", NULL, 1, 0,
+      "go on with the run whose result is in DIR, at its first missing trial; PLAN may be left out" },
     { "json", 0, LS_OPTION_FLAG, ROW(json), NULL, NULL, 1, 0, "the result as one JSON document" },
     { "quiet", 'q', LS_OPTION_FLAG, ROW(quiet), NULL, NULL, 1, 0, "no progress on stderr" },
     { "help", 'h', LS_OPTION_FLAG, ROW(help), NULL, NULL, 1, 0, "this text" },
@@ -70,7 +73,7 @@ static int run_or_check(const struct ls_option *rows, size_t count, bool check_o
         (void)printf("usage: lockstep %s PLAN [option ...]\n\n", argv[0]);
         ls_options_help(rows, count, stdout);
         status = COORD_EXIT_OK;
-    } else if (plain == 0) {
+    } else if (plain == 0 && args.resume == NULL) {
         (void)snprintf(text, sizeof(text), "%s: PLAN is missing: which plan file?", argv[0]);
         status = coord_cli_fail(json, COORD_EXIT_USAGE, text);
     } else if (args.out != NULL && *args.out == '\0') {
@@ -81,6 +84,7 @@ static int run_or_check(const struct ls_option *rows, size_t count, bool check_o
                                                                 .keys = args.keys,
                                                                 .wait_ns = args.wait_ns,
                                                                 .out_dir = args.out,
+                                                                .resume = args.resume,
                                                                 .only = args.only,
                                                                 .seed = args.seed,
                                                                 .set = args.set,

@@ -12,6 +12,7 @@
 #include "coordinator/cli.h"
 #include "coordinator/plan/plan_file.h"
 #include "coordinator/plan/trials.h"
+#include "coordinator/resume.h"
 #include "coordinator/run/fill.h"
 #include "coordinator/run/run.h"
 #include "coordinator/signals.h"
@@ -89,6 +90,12 @@ static enum ls_err choose_seed(const struct coord_execute_options *options, cons
     return LS_OK;
 }
 
+static bool is_same_run(const Ls__Result *result, const struct prepared *p)
+{
+    return strcmp(result->plan_sha256, p->plan.sha256) == 0 &&
+           result->trials_planned == p->trials.count;
+}
+
 static int check_as_json(const struct prepared *p)
 {
     Ls__Result *result = coord_fill_planned(&(struct coord_run_options){
@@ -152,6 +159,10 @@ static int run(const struct coord_execute_options *options, const struct prepare
                                                .listen = options->listen,
                                                .keys = options->keys,
                                                .wait_ns = options->wait_ns,
+                                               .set = options->set.items,
+                                               .set_count = options->set.count,
+                                               .only = options->only,
+                                               .resumed = options->resumed,
                                                .quiet = options->quiet,
                                                .calibrating = options->calibrating,
                                                .workers_per_client = options->workers_per_client },
@@ -178,6 +189,8 @@ int coord_execute(const struct coord_execute_options *options)
     uint64_t seed = 0;
     int status;
 
+    if (options->resume != NULL)
+        return coord_resume(options);
     if (!options->check_only)
         coord_signals_hold(); /* told to end now, it still ends with a result */
     ls_issues_init(&issues, options->file);
@@ -186,6 +199,10 @@ int coord_execute(const struct coord_execute_options *options)
     else if (choose_seed(options, p.plan.plan, &seed, &diag) != LS_OK ||
              coord_trials_expand(p.plan.plan, seed, options->only, &p.trials, &diag) != LS_OK)
         status = coord_cli_fail(options->json, COORD_EXIT_USAGE, diag.text);
+    else if (options->resumed != NULL && !is_same_run(options->resumed->result, &p))
+        status = coord_cli_fail(options->json, COORD_EXIT_USAGE,
+                                "this is not the plan that the run was begun with: only that one "
+                                "can be gone on with");
     else if (options->check_only)
         status = options->json ? check_as_json(&p) : check_as_text(&p);
     else

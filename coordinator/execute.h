@@ -9,18 +9,22 @@
 #include "common/options.h"
 #include "proto/result.pb-c.h"
 
+struct coord_resumed;
+
 struct coord_execute_options {
-    const char *file;            /* how messages name the text */
-    const char *text;            /* the plan; NULL: read from file */
-    const char *base_dir;        /* NULL: the folder of file */
-    const char *out_dir;         /* NULL: a name by plan and time; "": write nothing */
-    const char *listen;          /* where agents come to; NULL: local ones */
-    const char *keys;            /* folder; NULL: none */
-    int64_t wait_ns;             /* for agents that are missing */
-    const char *only;            /* glob on target/workload; NULL: all */
-    const char *seed;            /* NULL: the plan's, or drawn */
-    struct ls_option_list set;   /* path=value */
-    uint32_t workers_per_client; /* 0: one for each CPU */
+    const char *file;              /* how messages name the text */
+    const char *text;              /* the plan; NULL: read from file */
+    const char *base_dir;          /* NULL: the folder of file */
+    const char *out_dir;           /* NULL: a name by plan and time; "": write nothing */
+    const char *listen;            /* where agents come to; NULL: local ones */
+    const char *keys;              /* folder; NULL: none */
+    int64_t wait_ns;               /* for agents that are missing */
+    const char *only;              /* glob on target/workload; NULL: all */
+    const char *seed;              /* NULL: the plan's, or drawn */
+    struct ls_option_list set;     /* path=value */
+    const char *resume;            /* folder of the run to go on with; NULL: a new one */
+    struct coord_resumed *resumed; /* by coord_resume: what it has opened; NULL: a new run */
+    uint32_t workers_per_client;   /* 0: one for each CPU */
     bool json;
     bool quiet;
     bool check_only;         /* say what would be done, do nothing */

@@ -1,5 +1,6 @@
 #include "coordinator/fleet/local.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -161,6 +162,35 @@ void coord_local_signal(const struct coord_local *local, int signal)
 {
     if (local->pid != 0)
         (void)kill(local->pid, signal); /* not reaped yet, so the number is still its own */
+}
+
+static bool mentions(const char *pid, const char *folder)
+{
+    char path[64], text[4096];
+    size_t n, len = strlen(folder);
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "/proc/%.20s/cmdline", pid);
+    file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    n = fread(text, 1, sizeof(text), file);
+    (void)fclose(file);
+    return memmem(text, n, folder, len) != NULL;
+}
+
+bool coord_local_is_used(const char *folder)
+{
+    DIR *proc = opendir("/proc");
+    bool used = false;
+
+    if (proc == NULL)
+        return false;
+    for (struct dirent *entry = readdir(proc); entry != NULL && !used; entry = readdir(proc))
+        used =
+            entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && mentions(entry->d_name, folder);
+    (void)closedir(proc);
+    return used;
 }
 
 void coord_local_log_tail(const struct coord_local *local, char *out, size_t out_bytes)

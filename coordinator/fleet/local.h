@@ -32,6 +32,9 @@ enum ls_err coord_local_start(const struct ls_cpuset *cpus, const char *program,
 /* True once it has ended; out says how ("exit 3", "signal KILL"), >= 64 bytes. */
 bool coord_local_reap(struct coord_local *local, char *out, size_t out_bytes);
 void coord_local_signal(const struct coord_local *local, int signal);
+/* Does any process have folder in its command line? Agents of a coordinator that was killed have.
+ */
+bool coord_local_is_used(const char *folder);
 /* Its last log lines as one line; "" if there are none. out holds out_bytes. */
 void coord_local_log_tail(const struct coord_local *local, char *out, size_t out_bytes);
 

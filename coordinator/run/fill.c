@@ -166,24 +166,56 @@ Ls__Host *coord_fill_host(const struct coord_agent *a, int64_t now_ns)
     return host;
 }
 
+static bool names_host(const Ls__Result *result, const char *agent)
+{
+    for (size_t i = 0; i < result->n_hosts; i++) {
+        if (strcmp(result->hosts[i]->agent, agent) == 0)
+            return true;
+    }
+    return false;
+}
+
 void coord_fill_hosts(Ls__Result *result, struct coord_fleet *fleet)
 {
     uint32_t n = coord_fleet_size(fleet);
     int64_t now_ns = ls_clock_mono_ns();
-    Ls__Host **hosts = calloc(n, sizeof(Ls__Host *));
+    Ls__Host **older = result->hosts;
+    size_t older_count = result->n_hosts;
+    Ls__Host **hosts = calloc(n + older_count + 1, sizeof(Ls__Host *));
 
     if (hosts == NULL)
         return; /* the older ones stay */
-    for (size_t i = 0; i < result->n_hosts; i++)
-        ls__host__free_unpacked(result->hosts[i], NULL);
-    free(result->hosts);
     result->hosts = hosts;
     result->n_hosts = 0;
     for (uint32_t i = 0; i < n; i++) {
-        hosts[result->n_hosts] = coord_fill_host(coord_fleet_agent(fleet, i), now_ns);
+        const struct coord_agent *a = coord_fleet_agent(fleet, i);
+
+        hosts[result->n_hosts] = a->name[0] != '\0' ? coord_fill_host(a, now_ns) : NULL;
         if (hosts[result->n_hosts] != NULL)
             result->n_hosts++;
     }
+    for (size_t i = 0; i < older_count; i++) {
+        if (names_host(result, older[i]->agent))
+            ls__host__free_unpacked(older[i], NULL);
+        else
+            hosts[result->n_hosts++] = older[i];
+    }
+    free(older);
+}
+
+enum ls_err coord_fill_changes(Ls__Result *result, const char *const *set, size_t set_count,
+                               const char *only)
+{
+    result->changes = calloc(set_count + 1, sizeof(char *));
+    if (result->changes == NULL)
+        return LS_ENOMEM;
+    for (size_t i = 0; i < set_count; i++) {
+        result->changes[i] = strdup(set[i]);
+        if (result->changes[i] == NULL)
+            return LS_ENOMEM;
+        result->n_changes++;
+    }
+    return only != NULL ? coord_fill_text(&result->only, only) : LS_OK;
 }
 
 /* ---- trials */

@@ -12,9 +12,13 @@ enum ls_err coord_fill_text(char **field, const char *text) LS_NODISCARD;
 
 enum ls_err coord_fill_begin(Ls__Result *result, const struct coord_run_options *options,
                              const char *run_id) LS_NODISCARD;
+/* What a resumed run has to be begun with. only NULL: all. LS_ENOMEM. */
+enum ls_err coord_fill_changes(Ls__Result *result, const char *const *set, size_t set_count,
+                               const char *only) LS_NODISCARD;
 /* One agent, with its clock as it is at now_ns. NULL: out of memory. */
 Ls__Host *coord_fill_host(const struct coord_agent *agent, int64_t now_ns);
-/* Hosts with their clocks as they are now. Out of memory: fewer of them. */
+/* Hosts with their clocks as they are now; those of the run's earlier agents stay. Out of memory:
+ * fewer of them. */
 void coord_fill_hosts(Ls__Result *result, struct coord_fleet *fleet);
 /* What is on the disk while the run goes on, for the case that it is killed. */
 void coord_fill_unfinished(Ls__Result *result);

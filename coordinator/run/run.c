@@ -42,14 +42,24 @@ static enum ls_err mend_fleet(struct run *r, struct ls_diag *diag)
     return run_gather(r, diag);
 }
 
+static bool is_there(const Ls__Result *result, uint32_t index)
+{
+    for (size_t i = 0; i < result->n_trials; i++) {
+        if (result->trials[i]->index == index)
+            return true;
+    }
+    return false;
+}
+
 static enum ls_err run_all(struct run *r, struct ls_diag *diag)
 {
     const struct coord_trials *trials = r->options->trials;
     enum ls_err rc;
 
-    coord_fill_unfinished(r->result);
-    rc = save(r, diag);
+    rc = save(r, diag); /* with the hosts */
     for (size_t i = 0; i < trials->count && rc == LS_OK && !r->interrupted; i++) {
+        if (is_there(r->result, trials->items[i].index))
+            continue;
         rc = mend_fleet(r, diag);
         if (rc == LS_OK && r->ship != NULL)
             rc = coord_ship_send(r->ship, r->fleet, diag);
@@ -81,10 +91,28 @@ static enum ls_err open_store(struct run *r, struct ls_diag *diag)
     const char *dir = r->options->out_dir;
     enum ls_err rc;
 
-    if (dir != NULL && *dir == '\0')
+    if (r->store != NULL || (dir != NULL && *dir == '\0'))
         return LS_OK;
     rc = dir != NULL ? coord_store_create(dir, &r->store, diag) : create_store(r, diag);
     return rc == LS_OK ? coord_store_plan(r->store, r->options->plan_text, diag) : rc;
+}
+
+/* What it takes to go on with this run one day. */
+static enum ls_err note_origin(struct run *r, struct ls_diag *diag)
+{
+    const struct coord_run_options *o = r->options;
+    const char *listen = coord_fleet_is_local(r->fleet) ? "" : coord_fleet_url(r->fleet);
+    char *folder = realpath(o->base_dir, NULL);
+    enum ls_err rc = folder != NULL ? coord_fill_text(&r->result->plan_folder, folder) : LS_OK;
+
+    free(folder);
+    if (rc == LS_OK)
+        rc = coord_fill_text(&r->result->listen, listen);
+    if (rc == LS_OK)
+        rc = coord_fill_text(&r->result->agents_folder, coord_fleet_folder(r->fleet));
+    if (rc == LS_OK && o->resumed == NULL)
+        rc = coord_fill_changes(r->result, o->set, o->set_count, o->only);
+    return rc == LS_OK ? rc : ls_fail(diag, rc, "out of memory for the result");
 }
 
 /* All that can be wrong before anything is started: nothing was run then. */
@@ -102,6 +130,12 @@ static enum ls_err look_around(struct run *r, struct ls_diag *diag)
     if (rc != LS_OK)
         return rc;
     rc = open_store(r, diag);
+    if (rc == LS_OK)
+        rc = note_origin(r, diag);
+    if (rc == LS_OK) { /* from now on it can be resumed, whatever happens */
+        coord_fill_unfinished(r->result);
+        rc = save(r, diag);
+    }
     r->begun = rc == LS_OK;
     r->unusable = !r->begun;
     run_load_calibration(r);
@@ -117,7 +151,7 @@ static enum ls_err set_up(struct run *r, struct ls_diag *diag)
         return ls_fail(diag, LS_EIO, "no random numbers for the run's id");
     for (size_t i = 0; i < sizeof(random); i++)
         (void)snprintf(r->run_id + 2 * i, 3, "%02x", random[i]);
-    rc = coord_fill_begin(r->result, r->options, r->run_id);
+    rc = r->options->resumed == NULL ? coord_fill_begin(r->result, r->options, r->run_id) : LS_OK;
     if (rc != LS_OK)
         return ls_fail(diag, rc, "out of memory for the result");
     r->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
@@ -179,6 +213,29 @@ static int finish(struct run *r, enum ls_err rc, struct ls_diag *diag)
     return COORD_EXIT_INCOMPLETE;
 }
 
+/* A new one, or that of the run to be resumed; its agents must not be in the new ones' way. */
+static bool take_result(struct run *r)
+{
+    struct coord_resumed *resumed = r->options->resumed;
+
+    if (resumed == NULL) {
+        r->result = malloc(sizeof(*r->result));
+        if (r->result != NULL)
+            ls__result__init(r->result);
+        return r->result != NULL;
+    }
+    r->result = resumed->result;
+    r->store = resumed->store;
+    resumed->result = NULL;
+    resumed->store = NULL;
+    r->result->resumed++;
+    for (size_t i = 0; i < r->result->n_trials; i++) {
+        r->incomplete |= strcmp(r->result->trials[i]->status, "failed") == 0;
+        r->invalid |= r->result->trials[i]->verdict == LS__VERDICT__VERDICT_INVALID;
+    }
+    return true;
+}
+
 int coord_run(const struct coord_run_options *options, Ls__Result **out_result, char *out_dir_used,
               size_t out_dir_bytes)
 {
@@ -187,13 +244,13 @@ int coord_run(const struct coord_run_options *options, Ls__Result **out_result, 
     enum ls_err rc;
     int status;
 
-    r.result = malloc(sizeof(*r.result));
-    if (r.result == NULL)
+    if (!take_result(&r))
         return COORD_EXIT_FAULT;
-    ls__result__init(r.result);
     r.progress = coord_progress_create(options->quiet);
     out_dir_used[0] = '\0';
     rc = set_up(&r, &diag);
+    if (rc == LS_OK)
+        rc = run_await_earlier_agents(&r, &diag);
     if (rc == LS_OK)
         rc = look_around(&r, &diag);
     if (rc == LS_OK)

@@ -7,19 +7,30 @@
 
 #include "common/err.h"
 #include "coordinator/plan/trials.h"
+#include "coordinator/result/store.h"
 #include "proto/plan.pb-c.h"
 #include "proto/result.pb-c.h"
+
+/* A run that was ended in the middle. */
+struct coord_resumed {
+    struct coord_store *store; /* owned */
+    Ls__Result *result;        /* owned; as it was left */
+};
 
 struct coord_run_options {
     const Ls__Plan *plan; /* checked and completed */
     const struct coord_trials *trials;
     struct ls_bytes plan_text; /* as given, for plan.yaml */
     const char *plan_sha256;
-    const char *base_dir; /* what the targets' files are relative to */
-    const char *out_dir;  /* NULL: results/NAME-TIME; "": nothing is written */
-    const char *listen;   /* where agents come to; NULL: local ones, started by the run */
-    const char *keys;     /* folder of key and certificates; NULL: none */
-    int64_t wait_ns;      /* for remote agents that are missing */
+    const char *base_dir;   /* what the targets' files are relative to */
+    const char *out_dir;    /* NULL: results/NAME-TIME; "": nothing is written */
+    const char *listen;     /* where agents come to; NULL: local ones, started by the run */
+    const char *keys;       /* folder of key and certificates; NULL: none */
+    int64_t wait_ns;        /* for remote agents that are missing */
+    const char *const *set; /* changes of the command line, for who resumes the run */
+    size_t set_count;
+    const char *only;              /* NULL: all */
+    struct coord_resumed *resumed; /* NULL: a new run; taken over by coord_run */
     bool quiet;
     bool calibrating;            /* its figures are not held against an earlier calibration */
     uint32_t workers_per_client; /* 0: one for each of its CPUs */

@@ -12,8 +12,31 @@
 #include "common/topology.h"
 #include "coordinator/run/run_internal.h"
 
-#define ENROL_TIMEOUT_NS (15 * LS_NS_PER_S) /* of local agents */
-#define BYE_TIMEOUT_NS   (5 * LS_NS_PER_S)
+#define ENROL_TIMEOUT_NS   (15 * LS_NS_PER_S) /* of local agents */
+#define EARLIER_TIMEOUT_NS (30 * LS_NS_PER_S)
+#define BYE_TIMEOUT_NS     (5 * LS_NS_PER_S)
+
+enum ls_err run_await_earlier_agents(struct run *r, struct ls_diag *diag)
+{
+    const char *folder = r->result->agents_folder;
+    int64_t limit_ns = ls_clock_mono_ns() + EARLIER_TIMEOUT_NS;
+    bool said = false;
+
+    if (r->options->resumed == NULL || folder[0] == '\0')
+        return LS_OK;
+    while (coord_local_is_used(folder)) {
+        if (ls_clock_mono_ns() >= limit_ns)
+            return ls_fail(diag, LS_ETIMEOUT,
+                           "agents of the run before are still alive: look for processes whose "
+                           "command line has %.200s",
+                           folder);
+        if (!said)
+            coord_progress_note(r->progress, "waiting for the agents of the run before to end");
+        said = true;
+        ls_clock_sleep_until(ls_clock_mono_ns() + 50 * LS_NS_PER_MS);
+    }
+    return LS_OK;
+}
 
 enum ls_err run_plan_fleet(struct run *r, struct ls_diag *diag)
 {

@@ -65,6 +65,8 @@ void run_storing_failed(struct run *r, int64_t now_ns);
 void run_pump(struct run *r, int64_t due_ns);
 
 /* run_fleet.c */
+/* A coordinator that was killed leaves local agents, which end by themselves within seconds. */
+enum ls_err run_await_earlier_agents(struct run *r, struct ls_diag *diag) LS_NODISCARD;
 /* How many agents there are to be, and which CPUs local ones get. */
 enum ls_err run_plan_fleet(struct run *r, struct ls_diag *diag) LS_NODISCARD;
 /* Listens; nobody has come yet. */
