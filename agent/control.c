@@ -285,6 +285,35 @@ static bool coordinator_may(struct control *c)
     return false;
 }
 
+/* Most refusals are cured by time: there is no run now, this one has all that it needs. */
+static void on_refused(void *ctx, const char *code, const char *text)
+{
+    struct control *c = ctx;
+    char why[280];
+
+    if (c->options->wait_ns > 0 || strcmp(code, "superseded") == 0) {
+        ls_log(LS_LOG_ERROR, "agent.refused", "agent=%s code=%s %s", c->options->name, code, text);
+        leave(c, AGENT_EXIT_REFUSED);
+    } else if (strcmp(code, "foreign_run") == 0 || strcmp(code, "lost_state") == 0) {
+        ls_log(LS_LOG_INFO, "agent.run_gone", "agent=%s %s", c->options->name, text);
+        end_session(c, AGENT_EXIT_INCOMPLETE, RETRY_MIN_NS);
+        settle(c);
+        return;
+    } else {
+        (void)snprintf(why, sizeof(why), "code=%s %.240s", code, text);
+        say_trouble(c, "agent.refused", why);
+    }
+    c->retry_ns = strcmp(code, "version") == 0 ? RETRY_SLOW_NS : c->backoff_ns;
+    c->backoff_ns = 2 * c->backoff_ns < RETRY_MAX_NS ? 2 * c->backoff_ns : RETRY_MAX_NS;
+    if (c->enrolled || c->leaving) {
+        end_session(c, AGENT_EXIT_INCOMPLETE, c->retry_ns);
+    } else { /* there was no run to lose, so it goes on waiting for its one, too */
+        ls_dialer_destroy(c->dialer);
+        c->dialer = NULL;
+    }
+    settle(c);
+}
+
 static void on_up(void *ctx, bool resumed)
 {
     struct control *c = ctx;
@@ -367,35 +396,6 @@ static void on_flushed(void *ctx)
     struct control *c = ctx;
 
     agent_session_flushed(c->session, ls_clock_mono_ns());
-    settle(c);
-}
-
-/* Most refusals are cured by time: there is no run now, this one has all that it needs. */
-static void on_refused(void *ctx, const char *code, const char *text)
-{
-    struct control *c = ctx;
-    char why[280];
-
-    if (c->options->wait_ns > 0 || strcmp(code, "superseded") == 0) {
-        ls_log(LS_LOG_ERROR, "agent.refused", "agent=%s code=%s %s", c->options->name, code, text);
-        leave(c, AGENT_EXIT_REFUSED);
-    } else if (strcmp(code, "foreign_run") == 0 || strcmp(code, "lost_state") == 0) {
-        ls_log(LS_LOG_INFO, "agent.run_gone", "agent=%s %s", c->options->name, text);
-        end_session(c, AGENT_EXIT_INCOMPLETE, RETRY_MIN_NS);
-        settle(c);
-        return;
-    } else {
-        (void)snprintf(why, sizeof(why), "code=%s %.240s", code, text);
-        say_trouble(c, "agent.refused", why);
-    }
-    c->retry_ns = strcmp(code, "version") == 0 ? RETRY_SLOW_NS : c->backoff_ns;
-    c->backoff_ns = 2 * c->backoff_ns < RETRY_MAX_NS ? 2 * c->backoff_ns : RETRY_MAX_NS;
-    if (c->enrolled || c->leaving) {
-        end_session(c, AGENT_EXIT_INCOMPLETE, c->retry_ns);
-    } else { /* there was no run to lose, so it goes on waiting for its one, too */
-        ls_dialer_destroy(c->dialer);
-        c->dialer = NULL;
-    }
     settle(c);
 }
 

@@ -89,6 +89,7 @@ static enum ls_err agents_init(struct coord_merge *merge, const struct coord_mer
 
         agent->name = strdup(options->agents[i].name);
         agent->role = options->agents[i].role;
+        agent->share = options->agents[i].share;
         ls__requests__init(&agent->sums.warmup);
         ls__requests__init(&agent->sums.measure);
         ls__messages__init(&agent->sums.messages);
@@ -562,6 +563,29 @@ static enum ls_err take_log(struct coord_merge *merge, const Ls__TargetLog *log,
                            (struct ls_bytes){ log->data.data, log->data.len }, diag);
 }
 
+/* UINT32_MAX: not a report of a trial. */
+static uint32_t trial_of(const Ls__Envelope *report)
+{
+    switch (report->body_case) {
+    case LS__ENVELOPE__BODY_PHASE:
+        return report->phase->trial;
+    case LS__ENVELOPE__BODY_INTERVAL:
+        return report->interval->trial;
+    case LS__ENVELOPE__BODY_CLIENT:
+        return report->client->trial;
+    case LS__ENVELOPE__BODY_TARGET_UP:
+        return report->target_up->trial;
+    case LS__ENVELOPE__BODY_SAMPLE:
+        return report->sample->trial;
+    case LS__ENVELOPE__BODY_TARGET_LOG:
+        return report->target_log->trial;
+    case LS__ENVELOPE__BODY_SERVER:
+        return report->server->trial;
+    default:
+        return UINT32_MAX;
+    }
+}
+
 enum ls_err coord_merge_report(struct coord_merge *merge, uint32_t index,
                                const struct coord_merge_clock *clock, const Ls__Envelope *report,
                                struct ls_diag *diag)
@@ -570,6 +594,8 @@ enum ls_err coord_merge_report(struct coord_merge *merge, uint32_t index,
 
     if (index >= merge->agent_count)
         return ls_fail(diag, LS_EINVAL, "no agent number %u", index);
+    if (trial_of(report) != merge->options.trial)
+        return LS_OK; /* of one that was given up */
     agent = &merge->agents[index];
     if (!ls_report_fits_role(report->body_case, agent->role))
         return refuse(merge, agent, "a report that agents of its role do not send", diag);

@@ -29,9 +29,11 @@ struct coord_store_trial;
 struct coord_merge_agent {
     const char *name; /* copied */
     Ls__Role role;
+    uint32_t share; /* of a client in the load, in any unit: workers */
 };
 
 struct coord_merge_options {
+    uint32_t trial;                         /* the number that its reports carry */
     const struct coord_merge_agent *agents; /* their places are the agent indexes used below */
     uint32_t agent_count;
     int64_t warmup_ns;
@@ -66,9 +68,9 @@ void coord_merge_start_clock(struct coord_merge *merge, uint32_t agent,
                              const struct coord_merge_clock *clock);
 
 /* Takes one report, each exactly once and in the agent's order. Reports that have nothing to add
- * are ignored. LS_EPROTO: it makes no sense (an index twice, a histogram that does not decode, a
- * report of the other role); it is left out, and the books say so. LS_EIO: it could not be written
- * (full disk). LS_ENOMEM. */
+ * are ignored, and those of another trial: they came too late. LS_EPROTO: it makes no sense (an
+ * index twice, a histogram that does not decode, a report of the other role); it is left out, and
+ * the books say so. LS_EIO: it could not be written (full disk). LS_ENOMEM. */
 enum ls_err coord_merge_report(struct coord_merge *merge, uint32_t agent,
                                const struct coord_merge_clock *clock, const Ls__Envelope *report,
                                struct ls_diag *diag) LS_NODISCARD;
@@ -102,7 +104,8 @@ struct coord_books {
 /* Fills the measured part of an initialised Trial, whatever has arrived: window, requests,
  * preflight, warmup, connections, throughput, bytes, latencies, in_flight_mean, server, clients,
  * intervals, offered_per_s; and the books. Closes merged.hlog and the clients' logs. Strings and
- * messages are malloc'ed. LS_EIO, LS_ENOMEM; the trial is then part-filled but valid. */
+ * messages are malloc'ed. With clients lost, coverage says what there was. LS_EIO, LS_ENOMEM; the
+ * trial is then part-filled but valid. */
 enum ls_err coord_merge_finish(struct coord_merge *merge, Ls__Trial *trial,
                                struct coord_books *out_books, struct ls_diag *diag) LS_NODISCARD;
 

@@ -41,6 +41,7 @@ struct merge_sample {
 struct merge_agent {
     char *name; /* owned */
     Ls__Role role;
+    uint32_t share;
     bool lost;
     Ls__PhaseReport *ready; /* owned copies of what was reported, NULL until then */
 

@@ -386,6 +386,17 @@ static void fill_host(struct finish *f, Ls__Client *client, const Ls__ClientRepo
             (double)connections->asked;
 }
 
+/* How much of the window a client's reports cover. */
+static int64_t covered_ns(const struct finish *f, const struct merge_agent *agent)
+{
+    int64_t end_ns =
+        (int64_t)agent->next_index * f->merge->options.interval_ns - f->merge->options.warmup_ns;
+
+    if (agent->final != NULL || end_ns > f->duration_ns)
+        return f->duration_ns;
+    return end_ns > 0 ? end_ns : 0;
+}
+
 /* What a client says of itself; of a lost one, what its intervals add up to. */
 static void fill_client(struct finish *f, const struct merge_agent *agent)
 {
@@ -424,6 +435,7 @@ static void fill_client(struct finish *f, const struct merge_agent *agent)
     client->intervals = sums->reports;
     client->intervals_merged = sums->merged;
     client->lost = agent->lost || final == NULL;
+    client->lost_at_ns = agent->lost && final == NULL ? covered_ns(f, agent) : 0;
     if (final != NULL) {
         client->start_offset_ns = started(agent, final->started_ns) - f->merge->start_ns;
         client->start_offset_error_ns = at_start(agent)->error_ns;
@@ -455,6 +467,40 @@ static void add_to_trial(struct finish *f, const struct merge_agent *agent,
         ls_hist_merge(f->merge->total.of[s], agent->hists.of[s]);
         f->merge->total.has[s] = f->merge->total.has[s] || agent->hists.has[s];
     }
+}
+
+/* Shares are not redistributed: what a lost client was to do is not done. */
+static void fill_coverage(struct finish *f)
+{
+    const struct coord_merge *merge = f->merge;
+    double planned = 0, covered = 0;
+    Ls__Coverage *coverage;
+    uint32_t lost = 0, clients = 0;
+    int64_t since_ns = INT64_MAX;
+
+    for (uint32_t i = 0; i < merge->agent_count; i++) {
+        const struct merge_agent *agent = &merge->agents[i];
+
+        if (!is_client(agent))
+            continue;
+        clients++;
+        planned += (double)agent->share * (double)f->duration_ns;
+        covered += (double)agent->share * (double)covered_ns(f, agent);
+        if (!agent->lost || agent->final != NULL)
+            continue;
+        lost++;
+        if (covered_ns(f, agent) < since_ns)
+            since_ns = covered_ns(f, agent);
+    }
+    if (lost == 0)
+        return;
+    coverage = f->trial->coverage = make(f, &ls__coverage__descriptor);
+    if (coverage == NULL)
+        return;
+    coverage->clients = clients;
+    coverage->clients_lost = lost;
+    coverage->load = planned > 0 ? covered / planned : 0;
+    coverage->since_ns = since_ns;
 }
 
 static void fill_clients(struct finish *f)
@@ -766,6 +812,8 @@ enum ls_err coord_merge_finish(struct coord_merge *merge, Ls__Trial *trial,
     find_window(&f);
     fill_window(&f);
     fill_clients(&f);
+    if (merge->armed)
+        fill_coverage(&f);
     fill_intervals(&f);
     fill_server(&f);
     for (uint32_t i = 0; i < merge->agent_count; i++) {

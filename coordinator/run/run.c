@@ -60,9 +60,11 @@ static enum ls_err run_all(struct run *r, struct ls_diag *diag)
     for (size_t i = 0; i < trials->count && rc == LS_OK && !r->interrupted; i++) {
         if (is_there(r->result, trials->items[i].index))
             continue;
-        rc = mend_fleet(r, diag);
-        if (rc == LS_OK && r->ship != NULL)
-            rc = coord_ship_send(r->ship, r->fleet, diag);
+        do { /* one may go away just when it gets its files */
+            rc = mend_fleet(r, diag);
+            if (rc == LS_OK)
+                rc = coord_ship_send(r->ship, r->fleet, diag);
+        } while (rc == LS_ESTATE && !r->interrupted);
         if (rc == LS_OK)
             rc = run_one_trial(r, &trials->items[i], diag);
         if (rc == LS_OK && !r->interrupted)

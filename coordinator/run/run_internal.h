@@ -49,6 +49,7 @@ struct run {
     struct coord_store_trial *files;
     char trouble_code[40]; /* what the target left behind; "" if nothing */
     char trouble[256];
+    char command_failed[600];   /* one could not be handed over; "" */
     struct ls_diag store_error; /* a report could not be stored */
     bool store_failed;
     int64_t started_wall_ns;

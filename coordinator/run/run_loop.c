@@ -103,6 +103,8 @@ static enum ls_err on_report(void *ctx, struct coord_agent *agent, const Ls__Env
     if (rc == LS_EIO) {
         r->store_error = diag;
         run_storing_failed(r, now_ns);
+    } else if (rc == LS_ENOMEM) { /* what is not counted would be missing unseen */
+        coord_machine_abort(r->machine, "no_memory", diag.text, now_ns);
     } else if (rc != LS_OK) {
         ls_log(LS_LOG_WARN, "run.report_refused", "agent=%s %s", agent->name, diag.text);
     }
@@ -129,8 +131,10 @@ static void on_lost(void *ctx, struct coord_agent *agent)
     coord_progress_say(r->progress, "%s", agent->why_lost);
     if (r->machine == NULL)
         return;
-    if (coord_merge_lost(r->merge, agent->index, &diag) != LS_OK)
-        ls_log(LS_LOG_WARN, "run.merge", "%s", diag.text);
+    if (coord_merge_lost(r->merge, agent->index, &diag) != LS_OK) {
+        r->store_error = diag;
+        run_storing_failed(r, ls_clock_mono_ns());
+    }
     coord_machine_lost(r->machine, agent->index, agent->why_lost, ls_clock_mono_ns());
 }
 
@@ -180,6 +184,8 @@ void run_pump(struct run *r, int64_t due_ns)
     int64_t machine_ns;
 
     coord_fleet_sweep(r->fleet, now_ns);
+    if (r->machine != NULL && r->command_failed[0] != '\0')
+        coord_machine_abort(r->machine, "command", r->command_failed, now_ns);
     if (r->machine != NULL) {
         machine_ns = coord_machine_tick(r->machine, now_ns);
         next_ns = machine_ns < next_ns ? machine_ns : next_ns;

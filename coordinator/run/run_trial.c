@@ -20,8 +20,13 @@ static void do_command(void *ctx, uint32_t agent, Ls__Envelope *command)
     struct run *r = ctx;
     struct ls_diag diag;
 
-    if (coord_fleet_command(r->fleet, agent, command, &diag) != LS_OK)
-        ls_log(LS_LOG_WARN, "run.command", "%s", diag.text); /* its loss is told separately */
+    enum ls_err rc = coord_fleet_command(r->fleet, agent, command, &diag);
+
+    if (rc == LS_ESTATE) /* its loss is told separately */
+        ls_log(LS_LOG_INFO, "run.command", "%s", diag.text);
+    else if (rc != LS_OK && r->command_failed[0] == '\0')
+        (void)snprintf(r->command_failed, sizeof(r->command_failed), "agent %s: %s",
+                       coord_fleet_agent(r->fleet, agent)->name, diag.text);
 }
 
 static void do_probe(void *ctx, uint32_t agent)
@@ -55,7 +60,7 @@ static void do_armed(void *ctx, int64_t start_ns)
         r->store_error = diag;
         run_storing_failed(r, ls_clock_mono_ns());
     } else if (rc != LS_OK) {
-        ls_log(LS_LOG_WARN, "run.arm", "%s", diag.text);
+        coord_machine_abort(r->machine, "no_start", diag.text, ls_clock_mono_ns());
     }
     for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++) {
         struct coord_clock clock;
@@ -137,7 +142,8 @@ static enum ls_err places_init(const struct run *r, const Ls__Workload *workload
         p.cpus[i] = ls_cpuset_format(&a->cpus, p.cpu_texts[i], sizeof(p.cpu_texts[i]));
         p.workers[i] = workers_of(r, a, workload->connections);
         add_server(&p, r, a);
-        p.agents[i] = (struct coord_merge_agent){ .name = a->name, .role = a->role };
+        p.agents[i] =
+            (struct coord_merge_agent){ .name = a->name, .role = a->role, .share = p.workers[i] };
     }
     *out = p;
     return LS_OK;
@@ -167,7 +173,8 @@ static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_d
                                      r->trial->repetition, &r->files, diag);
     if (rc == LS_OK)
         rc = coord_merge_create(
-            &(struct coord_merge_options){ .agents = p->agents,
+            &(struct coord_merge_options){ .trial = r->trial->index,
+                                           .agents = p->agents,
                                            .agent_count = coord_fleet_size(r->fleet),
                                            .warmup_ns = w->warmup->ns,
                                            .measure_ns = w->measure->ns,
@@ -253,11 +260,28 @@ static const char *whose(const struct run *r, const struct coord_machine_failure
     return out;
 }
 
+/* How much of the load there was, where the others went on. Returns out. */
+static const char *describe_coverage(const Ls__Trial *trial, char *out, size_t out_bytes)
+{
+    const Ls__Coverage *c = trial->coverage;
+    char since[48];
+
+    out[0] = '\0';
+    if (c != NULL)
+        (void)snprintf(out, out_bytes,
+                       "; without %u of %u clients from %s of the window on, %.1f %% of the "
+                       "planned load was there",
+                       c->clients_lost, c->clients,
+                       ls_human_duration((double)c->since_ns, since, sizeof(since)), 100 * c->load);
+    return out;
+}
+
 /* What the machine and the agents have said of the trial, beside what was measured. */
 static void give_reasons(struct run *r, Ls__Trial *trial)
 {
     const struct coord_machine_failure *failure = coord_machine_failure(r->machine);
     char name[160];
+    char coverage[160];
 
     if (failure != NULL)
         coord_verdict_add(trial, failure->code, LS__VERDICT__VERDICT_INVALID, "%s%s%s%s",
@@ -269,8 +293,9 @@ static void give_reasons(struct run *r, Ls__Trial *trial)
     for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++) {
         if (coord_machine_is_lost(r->machine, i) &&
             (failure == NULL || !failure->agent_lost || failure->agent != i))
-            coord_verdict_add(trial, "agent_lost", LS__VERDICT__VERDICT_INVALID, "%s",
-                              coord_fleet_agent(r->fleet, i)->why_lost);
+            coord_verdict_add(trial, "agent_lost", LS__VERDICT__VERDICT_INVALID, "%s%s",
+                              coord_machine_why_lost(r->machine, i),
+                              describe_coverage(trial, coverage, sizeof(coverage)));
     }
     if (r->trouble_code[0] != '\0')
         coord_verdict_add(trial, r->trouble_code, LS__VERDICT__VERDICT_SUSPECT, "%s", r->trouble);
@@ -369,6 +394,7 @@ static enum ls_err close_trial(struct run *r, struct ls_diag *diag)
 {
     const struct coord_machine_failure *failure = coord_machine_failure(r->machine);
     struct coord_books books = { "", "", "" };
+    enum ls_err merged;
     Ls__Trial *trial = coord_fill_trial(r->trial, r->started_wall_ns);
     const char *status =
         failure == NULL || (!failure->before_load && !failure->agent_lost) ? "done" : "failed";
@@ -376,9 +402,15 @@ static enum ls_err close_trial(struct run *r, struct ls_diag *diag)
 
     if (trial == NULL)
         return ls_fail(diag, rc, "out of memory for the trial's result");
-    if (coord_merge_finish(r->merge, trial, &books, diag) == LS_EIO) {
+    merged = coord_merge_finish(r->merge, trial, &books, diag);
+    if (merged == LS_EIO) {
         r->store_error = *diag;
         r->store_failed = true;
+    } else if (merged != LS_OK) { /* half a result is none */
+        coord_store_trial_discard(r->files);
+        r->files = NULL;
+        ls__trial__free_unpacked(trial, NULL);
+        return merged;
     }
     if (r->interrupted)
         status = "interrupted";
@@ -431,6 +463,7 @@ enum ls_err run_one_trial(struct run *r, const struct coord_trial *trial, struct
     r->target.host = ls_pb_text(run_target_host(r, trial->target));
     r->store_failed = false;
     r->trouble_code[0] = '\0';
+    r->command_failed[0] = '\0';
     r->started_wall_ns = ls_clock_wall_ns();
     coord_progress_trial(r->progress, trial->index, (uint32_t)r->options->trials->count,
                          trial->target->name, trial->workload->name, trial->repetition);

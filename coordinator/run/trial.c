@@ -29,6 +29,7 @@
 struct member {
     enum ls_phase phase; /* as it last said */
     bool lost;
+    char why_lost[480];
     bool reported;    /* totals of a client, end of a server */
     bool active;      /* was asked to prepare, so it has to come back to idle */
     bool answered;    /* has said anything since then: idle is what it was before, too */
@@ -328,6 +329,8 @@ static void enter_arm(struct coord_machine *m, int64_t now_ns)
     m->open_ns = m->start_ns - m->lead_ns - 2 * slowest;
     m->deadline_ns = m->start_ns - ARM_GUARD_NS - 2 * slowest;
     m->env.armed(m->env.ctx, m->start_ns);
+    if (m->stage != COORD_STAGE_ARM)
+        return; /* the caller could not, and has ended the trial */
     for (uint32_t i = 0; i < m->count; i++) {
         if (!m->members[i].lost)
             arm(m, i);
@@ -565,6 +568,7 @@ void coord_machine_lost(struct coord_machine *m, uint32_t agent, const char *why
     if (m->members[agent].lost)
         return;
     m->members[agent].lost = true;
+    (void)snprintf(m->members[agent].why_lost, sizeof(m->members[agent].why_lost), "%s", why);
     for (uint32_t i = m->spec.servers; i < m->count; i++)
         client_left |= !m->members[i].lost;
     if (m->spec.go_on_without_lost && !is_server(m, agent) && client_left &&
@@ -649,6 +653,11 @@ const struct coord_machine_failure *coord_machine_failure(const struct coord_mac
 bool coord_machine_is_stuck(const struct coord_machine *m, uint32_t agent)
 {
     return m->stage == COORD_STAGE_DONE && !m->members[agent].lost && !idle(&m->members[agent]);
+}
+
+const char *coord_machine_why_lost(const struct coord_machine *m, uint32_t agent)
+{
+    return m->members[agent].why_lost;
 }
 
 bool coord_machine_is_lost(const struct coord_machine *m, uint32_t agent)

@@ -104,5 +104,6 @@ const struct coord_machine_failure *coord_machine_failure(const struct coord_mac
 bool coord_machine_is_stuck(const struct coord_machine *machine, uint32_t agent);
 /* Agents that were lost, whether or not it went on without them. */
 bool coord_machine_is_lost(const struct coord_machine *machine, uint32_t agent);
+const char *coord_machine_why_lost(const struct coord_machine *machine, uint32_t agent); /* "" */
 
 #endif

@@ -1,6 +1,7 @@
 /* coordinator/run/merge.c against a straightforward account of the same samples. */
 #include "tests/support/test.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,7 @@ struct cell { /* one client's one interval */
 
 struct fleet {
     uint32_t clients;
+    uint32_t trial; /* that reports say they are of; 0 is the one that is merged */
     bool open;
     int64_t warmup_ns;
     int64_t early_ns; /* intervals begin that much before their grid */
@@ -85,9 +87,9 @@ static void sample(struct fleet *fleet, struct cell *cell, bool measured)
 static struct coord_merge *make_merge(const struct fleet *fleet, struct coord_store_trial *files)
 {
     struct coord_merge_agent agents[CLIENTS_MAX + 1] = {
-        { "server", LS__ROLE__ROLE_SERVER },   { "client-1", LS__ROLE__ROLE_CLIENT },
-        { "client-2", LS__ROLE__ROLE_CLIENT }, { "client-3", LS__ROLE__ROLE_CLIENT },
-        { "client-4", LS__ROLE__ROLE_CLIENT }, { "client-5", LS__ROLE__ROLE_CLIENT },
+        { "server", LS__ROLE__ROLE_SERVER, 0 },   { "client-1", LS__ROLE__ROLE_CLIENT, 1 },
+        { "client-2", LS__ROLE__ROLE_CLIENT, 1 }, { "client-3", LS__ROLE__ROLE_CLIENT, 1 },
+        { "client-4", LS__ROLE__ROLE_CLIENT, 1 }, { "client-5", LS__ROLE__ROLE_CLIENT, 1 },
     };
     struct coord_merge_options options = {
         .agents = agents,
@@ -170,6 +172,7 @@ static enum ls_err send_interval(struct fleet *fleet, uint32_t c, unsigned first
     cell_init(&sum);
     for (unsigned i = first; i <= first + merged; i++)
         add_cell(&sum, &fleet->cells[c][i]);
+    report.trial = fleet->trial;
     report.index = first;
     report.merged = merged;
     report.start_ns = START + first * INTERVAL - fleet->early_ns + fleet->clocks[c + 1].offset_ns;
@@ -253,6 +256,7 @@ static enum ls_err send_final(struct fleet *fleet, uint32_t c, int64_t late_ns, 
     report.started_first_ns = report.started_ns - 10;
     report.ended_ns = START + WARMUP + MEASURE + fleet->clocks[c + 1].offset_ns;
     report.intervals = INTERVALS;
+    report.trial = fleet->trial;
     envelope.body_case = LS__ENVELOPE__BODY_CLIENT;
     envelope.client = &report;
     rc = coord_merge_report(fleet->merge, c + 1, &fleet->clocks[c + 1], &envelope, NULL);
@@ -847,7 +851,39 @@ static void a_lost_client_is_marked_and_the_others_go_on(void **state)
     trial = finish(&fleet, &books);
     assert_false(trial->clients[0]->lost);
     assert_true(trial->clients[1]->lost);
+    /* two of eight intervals of one of two clients of the same share */
+    assert_int_equal(trial->clients[1]->lost_at_ns, 2 * INTERVAL);
+    assert_int_equal(trial->coverage->clients, 2);
+    assert_int_equal(trial->coverage->clients_lost, 1);
+    assert_int_equal(trial->coverage->since_ns, 2 * INTERVAL);
+    assert_true(fabs(trial->coverage->load - (1 + 0.25) / 2) < 1e-9);
     assert_string_equal(books.sums, "");
+    coord_message_free(trial);
+    fleet_fini(&fleet);
+}
+
+static void reports_of_another_trial_do_not_count(void **state)
+{
+    struct fleet fleet;
+    struct coord_books books;
+    Ls__Trial *trial;
+
+    (void)state;
+    fleet_init(&fleet, 1, 17, 500);
+    fleet.merge = make_merge(&fleet, NULL);
+    fleet.trial = 1;
+    assert_int_equal(send_interval(&fleet, 0, 0, 0, NULL), LS_OK);
+    assert_int_equal(send_final(&fleet, 0, 0, 0), LS_OK);
+    assert_false(coord_merge_has_client_report(fleet.merge, 1));
+    fleet.trial = 0;
+    for (unsigned i = 0; i < INTERVALS; i++)
+        assert_int_equal(send_interval(&fleet, 0, i, 0, NULL), LS_OK);
+    assert_int_equal(send_final(&fleet, 0, 0, 0), LS_OK);
+    trial = finish(&fleet, &books);
+    assert_int_equal(trial->requests->ok + trial->warmup->requests->ok, 500);
+    assert_null(trial->coverage);
+    assert_string_equal(books.sums, "");
+    assert_string_equal(books.refused, "");
     coord_message_free(trial);
     fleet_fini(&fleet);
 }
@@ -947,7 +983,7 @@ static void a_closed_loop_publishes_no_response_time(void **state)
 static void run_short_of_memory(void *ctx)
 {
     struct fleet *fleet = ctx;
-    struct coord_merge_agent agents[] = { { "client-1", LS__ROLE__ROLE_CLIENT } };
+    struct coord_merge_agent agents[] = { { "client-1", LS__ROLE__ROLE_CLIENT, 1 } };
     struct coord_merge_options options = {
         .agents = agents,
         .agent_count = 1,
@@ -1011,6 +1047,7 @@ int main(void)
         cmocka_unit_test(the_start_has_clocks_of_its_own),
         cmocka_unit_test(start_skew_is_measured_between_clients_and_bounded_by_both_clocks),
         cmocka_unit_test(a_lost_client_is_marked_and_the_others_go_on),
+        cmocka_unit_test(reports_of_another_trial_do_not_count),
         cmocka_unit_test(server_cpu_per_request_comes_from_the_two_edges),
         cmocka_unit_test(a_closed_loop_publishes_no_response_time),
         cmocka_unit_test(every_failed_allocation_is_reported_and_nothing_leaks),

@@ -23,9 +23,9 @@ static void require(bool holds)
 static struct coord_merge *make(bool fixed_count)
 {
     static const struct coord_merge_agent agents[] = {
-        { "server", LS__ROLE__ROLE_SERVER },
-        { "client-1", LS__ROLE__ROLE_CLIENT },
-        { "client-2", LS__ROLE__ROLE_CLIENT },
+        { "server", LS__ROLE__ROLE_SERVER, 1 },
+        { "client-1", LS__ROLE__ROLE_CLIENT, 1 },
+        { "client-2", LS__ROLE__ROLE_CLIENT, 1 },
     };
     struct coord_merge_options options = {
         .agents = agents,
