@@ -195,7 +195,7 @@ void run_pump(struct run *r, int64_t due_ns)
     show(r, now_ns);
     if (due_ns < next_ns)
         next_ns = due_ns;
-    if (coord_progress_next_ns(r->progress) < next_ns)
+    if (r->machine != NULL && coord_progress_next_ns(r->progress) < next_ns)
         next_ns = coord_progress_next_ns(r->progress);
     ev_timer_stop(r->loop, &r->timer);
     ev_now_update(r->loop);

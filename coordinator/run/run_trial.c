@@ -389,6 +389,16 @@ static void judge(struct run *r, Ls__Trial *trial, const struct coord_books *boo
     coord_verdict_judge(trial, &in);
 }
 
+static enum ls_err fill_address(const struct run *r, Ls__Trial *trial)
+{
+    char address[80];
+
+    (void)snprintf(address, sizeof(address),
+                   strchr(r->target.host, ':') != NULL ? "[%s]:%" PRIu32 : "%s:%" PRIu32,
+                   r->target.host, r->target.port);
+    return coord_fill_text(&trial->address, address);
+}
+
 /* From what was measured to a Trial in the result and on the disk. */
 static enum ls_err close_trial(struct run *r, struct ls_diag *diag)
 {
@@ -417,6 +427,8 @@ static enum ls_err close_trial(struct run *r, struct ls_diag *diag)
     if (r->store_failed)
         status = "failed";
     rc = coord_fill_text(&trial->status, status);
+    if (rc == LS_OK)
+        rc = fill_address(r, trial);
     judge(r, trial, &books);
     if (rc == LS_OK && r->files != NULL)
         rc = coord_fill_text(&trial->folder, coord_store_trial_folder(r->files));

@@ -12,6 +12,10 @@
  *   harness left PID
  *       Prints "PID NAME" of every living descendant of PID but those that led to this very
  *       process; status 1 if there is any.
+ *   harness relay PORT TO
+ *       Passes what comes to 127.0.0.1:PORT on to 127.0.0.1:TO and back, until it is killed:
+ * stopped (SIGSTOP) it is a network that takes everything and delivers nothing, killed one that
+ *       resets, and started again one that is healed.
  *   harness get PORT PATH
  *       Prints the body of http://127.0.0.1:PORT/PATH; status 1 if there is none.
  *
@@ -23,6 +27,7 @@
 #include <errno.h>
 #include <ftw.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -42,7 +47,7 @@ enum { STATUS_LEFT = 97, STATUS_TIME = 98, STATUS_BROKEN = 99 };
 static int usage(void)
 {
     (void)fputs("usage: harness guard SECONDS COMMAND... | port [N] | left PID | "
-                "get PORT PATH\n",
+                "relay PORT TO | get PORT PATH\n",
                 stderr);
     return 2;
 }
@@ -350,6 +355,91 @@ static int left(int argc, char **argv)
     return shown > 0 ? 1 : 0;
 }
 
+#define RELAYED_MAX 64
+
+/* A socket for 127.0.0.1:port, listening or connected; -1: it cannot be had. */
+static int loopback(unsigned port, bool to_listen)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int on = 1;
+    bool ok = fd >= 0;
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ok = ok && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0;
+    if (to_listen)
+        ok = ok && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+             listen(fd, 16) == 0;
+    else
+        ok = ok && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+    if (ok)
+        return fd;
+    if (fd >= 0)
+        (void)close(fd);
+    return -1;
+}
+
+/* What is there goes to the other end; false: one of them has ended. */
+static bool pass(int from, int to)
+{
+    char bytes[16384];
+    ssize_t n = recv(from, bytes, sizeof(bytes), 0);
+    ssize_t done = 0;
+
+    while (n > 0 && done < n) {
+        ssize_t sent = send(to, bytes + done, (size_t)(n - done), MSG_NOSIGNAL);
+
+        if (sent <= 0)
+            return false;
+        done += sent;
+    }
+    return n > 0;
+}
+
+/* fds[0] listens, then pairs. */
+static int relay(int argc, char **argv)
+{
+    struct pollfd fds[1 + 2 * RELAYED_MAX];
+    nfds_t count = 1;
+
+    if (argc != 4)
+        return usage();
+    fds[0] = (struct pollfd){ .fd = loopback((unsigned)strtoul(argv[2], NULL, 10), true),
+                              .events = POLLIN };
+    if (fds[0].fd < 0) {
+        (void)fprintf(stderr, "harness relay: %s\n", strerror(errno));
+        return 1;
+    }
+    while (poll(fds, count, -1) > 0) {
+        for (nfds_t i = 1; i < count; i += 2) {
+            bool ok = (fds[i].revents == 0 || pass(fds[i].fd, fds[i + 1].fd)) &&
+                      (fds[i + 1].revents == 0 || pass(fds[i + 1].fd, fds[i].fd));
+
+            if (ok)
+                continue;
+            (void)close(fds[i].fd);
+            (void)close(fds[i + 1].fd);
+            fds[i] = fds[count - 2];
+            fds[i + 1] = fds[count - 1];
+            count -= 2;
+            i -= 2;
+        }
+        if (fds[0].revents != 0 && count + 2 <= 1 + 2 * RELAYED_MAX) {
+            int near = accept(fds[0].fd, NULL, NULL);
+            int far = loopback((unsigned)strtoul(argv[3], NULL, 10), false);
+
+            if (near >= 0 && far >= 0) {
+                fds[count++] = (struct pollfd){ .fd = near, .events = POLLIN };
+                fds[count++] = (struct pollfd){ .fd = far, .events = POLLIN };
+            } else {
+                (void)close(near);
+                (void)close(far);
+            }
+        }
+    }
+    return 1;
+}
+
 static int get(int argc, char **argv)
 {
     struct sockaddr_in to = { .sin_family = AF_INET };
@@ -394,6 +484,8 @@ int main(int argc, char **argv)
         return port(argc, argv);
     if (strcmp(argv[1], "left") == 0)
         return left(argc, argv);
+    if (strcmp(argv[1], "relay") == 0)
+        return relay(argc, argv);
     if (strcmp(argv[1], "get") == 0)
         return get(argc, argv);
     return usage();
