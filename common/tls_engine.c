@@ -15,10 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/tls_impl.h"
 
 #define ENGINE_NAME "lockstep-openssl"
 #define HOST_MAX    256
+#define SETTLE_NS   (5 * LS_NS_PER_S)
 
 struct nng_tls_engine_config {
     struct ls_credentials *credentials; /* held; NULL: nng's own default, which connects nobody */
@@ -41,6 +43,11 @@ struct nng_tls_engine_conn {
  * are called in the thread, and within the call, that asks for them. */
 static _Thread_local const struct nng_tls_engine_config *making;
 static _Thread_local struct ls_tls_peer *looking;
+
+/* Connections that nng has made or is about to make, and has not freed. */
+static pthread_mutex_t living_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t living_changed = PTHREAD_COND_INITIALIZER;
+static unsigned living;
 
 static BIO_METHOD *bio_method;
 static pthread_once_t bio_once = PTHREAD_ONCE_INIT;
@@ -238,6 +245,10 @@ static void conn_fini(nng_tls_engine_conn *conn)
 {
     SSL_free(conn->ssl);
     conn->ssl = NULL;
+    (void)pthread_mutex_lock(&living_mutex);
+    if (living > 0 && --living == 0)
+        (void)pthread_cond_broadcast(&living_changed);
+    (void)pthread_mutex_unlock(&living_mutex);
 }
 
 static void conn_close(nng_tls_engine_conn *conn)
@@ -481,6 +492,26 @@ enum ls_err ls_tls_listener(struct nng_stream_listener *listener,
     rv = nng_stream_listener_set_ptr(listener, NNG_OPT_TLS_CONFIG, config);
     nng_tls_config_free(config);
     return rv == 0 ? LS_OK : ls_fail(diag, LS_EIO, "TLS: %s", nng_strerror(rv));
+}
+
+void ls_tls_opening(void)
+{
+    (void)pthread_mutex_lock(&living_mutex);
+    living++;
+    (void)pthread_mutex_unlock(&living_mutex);
+}
+
+void ls_tls_settle(void)
+{
+    int64_t until_ns = ls_clock_wall_ns() + SETTLE_NS; /* a condition waits by wall time */
+    struct timespec until = { .tv_sec = (time_t)(until_ns / LS_NS_PER_S),
+                              .tv_nsec = (long)(until_ns % LS_NS_PER_S) };
+
+    (void)pthread_mutex_lock(&living_mutex);
+    while (living > 0 && pthread_cond_timedwait(&living_changed, &living_mutex, &until) == 0)
+        continue;
+    living = 0;
+    (void)pthread_mutex_unlock(&living_mutex);
 }
 
 void ls_tls_look(struct nng_stream *stream, struct ls_tls_peer *out)

@@ -37,4 +37,11 @@ struct ls_tls_peer {
 };
 void ls_tls_look(struct nng_stream *stream, struct ls_tls_peer *out);
 
+/* nng 1.5.2 completes a dial or an accept that failed before it frees what it had made for it, on a
+ * thread of its own: nng_fini() may overtake that, and nng then aborts the process. So whoever
+ * dials or accepts a TLS stream says so, each time, and before nng_fini() waits until all that came
+ * of it is freed. */
+void ls_tls_opening(void);
+void ls_tls_settle(void); /* gives up after some seconds */
+
 #endif

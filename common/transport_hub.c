@@ -78,6 +78,8 @@ void ls_op_fini(struct ls_op *op)
 static void open_next(struct ls_hub *hub)
 {
     hub->open.busy = true;
+    if (hub->credentials != NULL)
+        ls_tls_opening();
     if (hub->dialer != NULL)
         nng_stream_dialer_dial(hub->dialer, hub->open.aio);
     else
@@ -508,7 +510,9 @@ enum ls_err ls_hub_listener(void *ev_loop, const char *url, struct ls_credential
 
 void ls_transport_fini(void)
 {
-    if (nng_runs)
+    if (nng_runs) {
+        ls_tls_settle();
         nng_fini();
+    }
     nng_runs = false;
 }

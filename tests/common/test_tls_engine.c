@@ -23,6 +23,17 @@ struct fixture {
     nng_aio *aio[2];
 };
 
+static const char *names = "DNS:localhost,IP:127.0.0.1"; /* of the coordinator, beside its URI */
+
+static void issue_coordinator(struct fixture *f, const char *dir)
+{
+    char all[200];
+
+    (void)snprintf(all, sizeof(all), "URI:lockstep:coordinator/main%s%s",
+                   names[0] != '\0' ? "," : "", names);
+    keys_issue(f->keys, &(struct keys_want){ .names = all, .purpose = "serverAuth" }, dir);
+}
+
 static void set_up(struct fixture *f)
 {
     char url[64];
@@ -33,7 +44,7 @@ static void set_up(struct fixture *f)
     tmpdir_make(&f->tmp);
     f->keys = keys_create("lab");
     (void)snprintf(dir, sizeof(dir), "%s/coordinator", f->tmp.path);
-    keys_issue_coordinator(f->keys, "main", dir);
+    issue_coordinator(f, dir);
     assert_int_equal(ls_credentials_open(dir, LS_IDENTITY_COORDINATOR, &f->coordinator, NULL),
                      LS_OK);
     (void)snprintf(dir, sizeof(dir), "%s/agent", f->tmp.path);
@@ -55,7 +66,9 @@ static void set_up(struct fixture *f)
 /* Dials; false: that failed. The other end is accepted all the same. */
 static bool connect_both(struct fixture *f)
 {
+    ls_tls_opening();
     nng_stream_listener_accept(f->listener, f->aio[0]);
+    ls_tls_opening();
     nng_stream_dialer_dial(f->dialer, f->aio[1]);
     nng_aio_wait(f->aio[1]);
     if (nng_aio_result(f->aio[1]) != 0) {
@@ -88,6 +101,7 @@ static void tear_down(struct fixture *f)
     ls_credentials_close(f->coordinator);
     ls_credentials_close(f->agent);
     keys_destroy(f->keys);
+    ls_tls_settle();
     nng_fini();
     tmpdir_remove(&f->tmp);
 }
@@ -176,25 +190,80 @@ static void nobody_is_proven_before_the_handshake_is_over(void **state)
     tear_down(&f);
 }
 
-static void a_wrong_name_ends_it_with_the_reason_on_record(void **state)
+/* Ends with what the agent's side comes to. */
+static int receive_as(struct fixture *f, const char *host)
 {
     unsigned char byte;
+    nng_iov iov = { .iov_buf = &byte, .iov_len = 1 };
+
+    assert_int_equal(ls_tls_dialer(f->dialer, f->agent, host, NULL), LS_OK);
+    assert_true(connect_both(f));
+    (void)nng_aio_set_iov(f->aio[1], 1, &iov);
+    nng_stream_recv(f->at_coordinator, f->aio[1]); /* its part of the handshake */
+    return try_to_receive(f, f->at_agent);
+}
+
+static void a_wrong_name_ends_it_with_the_reason_on_record(void **state)
+{
+    static const struct {
+        const char *names;
+        const char *host;
+        const char *says;
+    } cases[] = {
+        { "DNS:localhost", "elsewhere.test", "hostname mismatch" },
+        { "DNS:*.example.test", "lab.example.test", "hostname mismatch" }, /* no wildcards */
+        { "DNS:lab.example.test", "x.lab.example.test", "hostname mismatch" },
+        { "", "leaf", "hostname mismatch" }, /* that is the subject's common name */
+        { "IP:127.0.0.1", "127.0.0.2", "IP address mismatch" },
+        { "DNS:127.0.0.1", "127.0.0.1", "IP address mismatch" },
+        { "IP:127.0.0.1", "::1", "IP address mismatch" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LS_ARRAY_LEN(cases); i++) {
+        struct ls_tls_peer peer;
+        struct fixture f;
+
+        names = cases[i].names;
+        set_up(&f);
+        if (receive_as(&f, cases[i].host) != NNG_EPEERAUTH)
+            fail_msg("%s was taken for %s", cases[i].names, cases[i].host);
+        ls_tls_look(f.at_agent, &peer);
+        assert_false(peer.identity.proven);
+        assert_non_null(strstr(peer.trouble, cases[i].says));
+        assert_int_equal(try_to_receive(&f, f.at_agent), NNG_EPEERAUTH); /* and stays so */
+        tear_down(&f);
+    }
+    names = "DNS:localhost,IP:127.0.0.1";
+}
+
+static bool is_known_as(const char *host)
+{
+    unsigned char byte = 7;
     nng_iov iov = { .iov_buf = &byte, .iov_len = 1 };
     struct ls_tls_peer peer;
     struct fixture f;
 
-    (void)state;
     set_up(&f);
-    assert_int_equal(ls_tls_dialer(f.dialer, f.agent, "elsewhere.test", NULL), LS_OK);
+    assert_int_equal(ls_tls_dialer(f.dialer, f.agent, host, NULL), LS_OK);
     assert_true(connect_both(&f));
     (void)nng_aio_set_iov(f.aio[1], 1, &iov);
-    nng_stream_recv(f.at_coordinator, f.aio[1]); /* its part of the handshake */
-    assert_int_equal(try_to_receive(&f, f.at_agent), NNG_EPEERAUTH);
+    nng_stream_send(f.at_coordinator, f.aio[1]);
+    assert_int_equal(try_to_receive(&f, f.at_agent), 0);
     ls_tls_look(f.at_agent, &peer);
-    assert_false(peer.identity.proven);
-    assert_non_null(strstr(peer.trouble, "hostname mismatch"));
-    assert_int_equal(try_to_receive(&f, f.at_agent), NNG_EPEERAUTH); /* and stays so */
     tear_down(&f);
+    return peer.identity.proven && strcmp(peer.identity.uri, "lockstep:coordinator/main") == 0;
+}
+
+static void each_name_in_the_certificate_is_a_right_one(void **state)
+{
+    (void)state;
+    names = "DNS:lab.example.test,DNS:localhost,IP:127.0.0.1,IP:2001:db8::7";
+    assert_true(is_known_as("lab.example.test"));
+    assert_true(is_known_as("LOCALHOST"));
+    assert_true(is_known_as("127.0.0.1"));
+    assert_true(is_known_as("2001:db8:0::7"));
+    names = "DNS:localhost,IP:127.0.0.1";
 }
 
 /* nng's own default has no name to check and no keys: with the engine, it is of no use. */
@@ -251,6 +320,7 @@ int main(void)
         cmocka_unit_test(bytes_go_both_ways_whole_and_in_order),
         cmocka_unit_test(nobody_is_proven_before_the_handshake_is_over),
         cmocka_unit_test(a_wrong_name_ends_it_with_the_reason_on_record),
+        cmocka_unit_test(each_name_in_the_certificate_is_a_right_one),
         cmocka_unit_test(a_stream_that_nobody_gave_keys_connects_to_nobody),
         cmocka_unit_test(what_nng_can_set_does_not_weaken_it),
         cmocka_unit_test(keys_of_the_other_role_and_no_host_are_refused),
