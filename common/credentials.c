@@ -35,6 +35,7 @@ struct mark {
 struct set {
     SSL_CTX *ctx; /* owned */
     struct ls_identity identity;
+    int64_t begin_wall_ns;
     int64_t expiry_wall_ns;
     bool has_crl;
 };
@@ -308,12 +309,16 @@ static enum ls_err read_certificate(SSL_CTX *ctx, const char *dir, struct set *o
 {
     X509 *certificate = SSL_CTX_get0_certificate(ctx);
     enum ls_err rc = ls_identity_of(certificate, &out->identity, diag);
+    struct tm begin;
     struct tm end;
 
     if (rc != LS_OK)
         return ls_fail_in(diag, rc, "%s/%s", dir, file_names[FILE_CERT]);
-    if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) != 1)
-        return ls_fail(diag, LS_EREFUSED, "%s/%s: its end is no time", dir, file_names[FILE_CERT]);
+    if (ASN1_TIME_to_tm(X509_get0_notBefore(certificate), &begin) != 1 ||
+        ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) != 1)
+        return ls_fail(diag, LS_EREFUSED, "%s/%s: its beginning or end is no time", dir,
+                       file_names[FILE_CERT]);
+    out->begin_wall_ns = (int64_t)timegm(&begin) * LS_NS_PER_S;
     out->expiry_wall_ns = (int64_t)timegm(&end) * LS_NS_PER_S;
     return LS_OK;
 }
@@ -420,6 +425,18 @@ int64_t ls_credentials_expiry_wall_ns(struct ls_credentials *credentials)
     expiry_wall_ns = credentials->set.expiry_wall_ns;
     (void)pthread_mutex_unlock(&credentials->mutex);
     return expiry_wall_ns;
+}
+
+bool ls_credentials_end_soon(struct ls_credentials *credentials, int64_t now_wall_ns)
+{
+    int64_t life_ns;
+    int64_t left_ns;
+
+    (void)pthread_mutex_lock(&credentials->mutex);
+    life_ns = credentials->set.expiry_wall_ns - credentials->set.begin_wall_ns;
+    left_ns = credentials->set.expiry_wall_ns - now_wall_ns;
+    (void)pthread_mutex_unlock(&credentials->mutex);
+    return left_ns < life_ns / 10;
 }
 
 /* ---- renewal */

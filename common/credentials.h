@@ -40,8 +40,10 @@ void ls_credentials_close(struct ls_credentials *credentials); /* NULL is fine *
 /* Whose they are; the fingerprint is of the certificate at opening. */
 const struct ls_identity *ls_credentials_identity(const struct ls_credentials *credentials);
 const char *ls_credentials_folder(const struct ls_credentials *credentials);
-/* When the certificate in use ends, as wall time. */
+/* When the certificate in use ends, as wall time; and whether less than a tenth of its life is left
+ * at now_wall_ns. */
 int64_t ls_credentials_expiry_wall_ns(struct ls_credentials *credentials);
+bool ls_credentials_end_soon(struct ls_credentials *credentials, int64_t now_wall_ns);
 
 /* For the log: what came of reading the files again, once each time. False: nothing new. good: the
  * new ones are in use. */

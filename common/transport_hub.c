@@ -18,6 +18,7 @@
 #include "common/transport_nng.h"
 
 #define DIAL_TIMEOUT_MS 5000
+#define DAY_NS          (86400 * LS_NS_PER_S)
 #define STALL_TICKS     2 /* a sweep this many periods late means that we stood still */
 
 #define PACE_DEFAULT                                                      \
@@ -355,13 +356,32 @@ bool ls_hub_is_tls(const struct ls_hub *hub)
     return hub->credentials != NULL;
 }
 
+static void log_end(struct ls_hub *hub)
+{
+    const struct ls_identity *own = ls_credentials_identity(hub->credentials);
+    int64_t now_ns = ls_clock_mono_ns();
+    char end[32];
+
+    if (hub->end_said_ns != 0 && now_ns - hub->end_said_ns < DAY_NS)
+        return;
+    hub->end_said_ns = now_ns;
+    ls_clock_format_wall(ls_credentials_expiry_wall_ns(hub->credentials), end, sizeof(end));
+    ls_log(LS_LOG_WARN, "tls.ends_soon",
+           "%s: the certificate of %s ends at %s: lockstep pki issue %s %s --renew",
+           ls_credentials_folder(hub->credentials), own->uri, end, ls_identity_role_name(own->role),
+           own->name);
+}
+
 void ls_hub_log_news(struct ls_hub *hub)
 {
     char text[512];
     bool good;
 
-    if (hub->credentials == NULL ||
-        !ls_credentials_news(hub->credentials, &good, text, sizeof(text)))
+    if (hub->credentials == NULL)
+        return;
+    if (ls_credentials_end_soon(hub->credentials, ls_clock_wall_ns()))
+        log_end(hub);
+    if (!ls_credentials_news(hub->credentials, &good, text, sizeof(text)))
         return;
     if (good)
         ls_log(LS_LOG_INFO, "tls.renewed", "%s", text);

@@ -104,7 +104,7 @@ void ls_hub_destroy(struct ls_hub *hub);
 const char *ls_hub_url(const struct ls_hub *hub); /* with the port that was bound */
 const struct ls_pace *ls_hub_pace(const struct ls_hub *hub);
 bool ls_hub_is_tls(const struct ls_hub *hub);
-/* Logs it if the files of the hub's keys were read again. */
+/* Logs it if the files of the hub's keys were read again, and once a day if they end soon. */
 void ls_hub_log_news(struct ls_hub *hub);
 void ls_hub_dial(struct ls_hub *hub);
 void ls_hub_set_alarm(struct ls_hub *hub, int64_t delay_ns);

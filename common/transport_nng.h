@@ -66,6 +66,7 @@ struct ls_hub {
     bool accept_paused; /* until the next sweep */
     bool tcp;
     struct ls_credentials *credentials; /* held; NULL: not TLS */
+    int64_t end_said_ns;                /* when it was last logged that they end soon */
     bool dying;
     unsigned depth; /* of calls that may end in callbacks */
     int64_t swept_ns;

@@ -12,10 +12,12 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/tls_impl.h"
+#include "tests/support/failmalloc.h"
 #include "tests/support/keys.h"
 #include "tests/support/tmpdir.h"
 
-#define AGENT "URI:lockstep:agent/client-1"
+#define DAY_NS (86400 * LS_NS_PER_S)
+#define AGENT  "URI:lockstep:agent/client-1"
 
 struct fixture {
     struct tmpdir tmp;
@@ -88,7 +90,11 @@ static void a_folder_in_order_says_whose_it_is_and_until_when(void **state)
     assert_string_equal(own->uri, "lockstep:agent/client-1");
     assert_int_equal(own->role, LS_IDENTITY_AGENT);
     left_ns = ls_credentials_expiry_wall_ns(credentials) - ls_clock_wall_ns();
-    assert_true(left_ns > 23 * 3600 * LS_NS_PER_S && left_ns <= 24 * 3600 * LS_NS_PER_S);
+    assert_true(left_ns > 19 * DAY_NS && left_ns <= 20 * DAY_NS);
+    assert_false(ls_credentials_end_soon(credentials, ls_clock_wall_ns()));
+    assert_false(ls_credentials_end_soon(credentials, ls_clock_wall_ns() + 17 * DAY_NS));
+    assert_true(ls_credentials_end_soon(credentials, ls_clock_wall_ns() + 18 * DAY_NS));
+    assert_true(ls_credentials_end_soon(credentials, ls_clock_wall_ns() + 30 * DAY_NS));
     assert_string_equal(ls_credentials_folder(credentials), f.dir);
     ls_credentials_hold(credentials);
     ls_credentials_close(credentials);
@@ -420,6 +426,27 @@ static void a_key_that_others_can_read_now_is_not_taken_over(void **state)
     tear_down(&f);
 }
 
+static void open_once(void *ctx)
+{
+    const struct fixture *f = ctx;
+    struct ls_credentials *credentials = NULL;
+    struct ls_diag diag = { 0 };
+    enum ls_err rc = ls_credentials_open(f->dir, LS_IDENTITY_AGENT, &credentials, &diag);
+
+    assert_int_equal(rc, failmalloc_hit() ? LS_ENOMEM : LS_OK);
+    ls_credentials_close(credentials);
+}
+
+static void memory_may_end_at_any_point(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    set_up(&f);
+    assert_true(failmalloc_each(open_once, &f) >= 2);
+    tear_down(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -435,6 +462,7 @@ int main(void)
         cmocka_unit_test(a_set_that_is_not_in_order_does_not_replace_the_one_in_use),
         cmocka_unit_test(a_list_of_revoked_certificates_that_vanishes_still_holds),
         cmocka_unit_test(a_key_that_others_can_read_now_is_not_taken_over),
+        cmocka_unit_test(memory_may_end_at_any_point),
     };
     return cmocka_run_group_tests_name("common.credentials", tests, NULL, NULL);
 }

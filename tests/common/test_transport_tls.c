@@ -392,6 +392,31 @@ static void an_agent_revoked_in_the_middle_does_not_come_back(void **state)
     tls_rig_fini(&t);
 }
 
+static void a_certificate_that_ends_soon_is_told_of_once(void **state)
+{
+    static const struct keys_want short_lived = { .names = "URI:lockstep:agent/client-1",
+                                                  .purpose = "clientAuth",
+                                                  .from_days = -20,
+                                                  .until_days = 1 };
+    const char *said;
+    struct tls_rig t;
+
+    (void)state;
+    tls_rig_init(&t);
+    keys_issue(t.keys, &short_lived, t.agent_dir);
+    tls_rig_keys(&t);
+    tls_rig_listen(&t);
+    tls_rig_dial(&t, "127.0.0.1", "client-1", "boot-a");
+    rig_until(&t.rig, rig_both_up);
+    ls_dialer_drop(t.rig.dialer);
+    rig_until(&t.rig, is_back);
+    tls_rig_expect_log(&t, "lockstep pki issue agent client-1 --renew");
+    said = strstr(tls_rig_log(&t), "tls.ends_soon");
+    assert_non_null(said);
+    assert_null(strstr(said + 1, "tls.ends_soon"));
+    tls_rig_fini(&t);
+}
+
 static bool has_said_that_it_keeps_the_old_ones(struct rig *rig)
 {
     struct tls_rig *t = (struct tls_rig *)rig;
@@ -496,6 +521,7 @@ int main(void)
         cmocka_unit_test(a_coordinator_without_a_sound_certificate_gets_no_agent),
         cmocka_unit_test(a_renewed_certificate_is_used_for_the_next_connection),
         cmocka_unit_test(an_agent_revoked_in_the_middle_does_not_come_back),
+        cmocka_unit_test(a_certificate_that_ends_soon_is_told_of_once),
         cmocka_unit_test(keys_that_are_broken_in_the_middle_are_not_taken_over),
         cmocka_unit_test(an_agent_may_leave_whenever_it_likes),
         cmocka_unit_test(keys_of_the_wrong_kind_are_refused_at_once),

@@ -2,6 +2,7 @@
 #include "tests/support/test.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "coordinator/pki/authority.h"
 #include "coordinator/pki/pki.h"
 #include "coordinator/result/message.h"
+#include "tests/support/failmalloc.h"
 #include "tests/support/tmpdir.h"
 
 static const char *const hosts[] = { "127.0.0.1", "::1", "lab.example.test" };
@@ -503,6 +505,64 @@ static void times_are_read_as_they_are_written(void **state)
         assert_int_equal(coord_pki_parse_time(bad[i]), -1);
 }
 
+static char record_before[4096];
+static size_t record_len;
+
+/* Every attempt finds the same record; without an allocation, for those are counted. */
+static void put_record_back(const struct fixture *f)
+{
+    char path[300];
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "%s/issued.json", f->dir);
+    fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, record_before, record_len), (ssize_t)record_len);
+    assert_int_equal(close(fd), 0);
+}
+
+static void issue_once(void *ctx)
+{
+    const struct fixture *f = ctx;
+    struct coord_pki_issue want = want_of(f, LS_IDENTITY_COORDINATOR, "main");
+    Ls__IssuedCertificate *record = NULL;
+    struct ls_diag diag = { 0 };
+    char *path = NULL;
+    enum ls_err rc;
+
+    put_record_back(f);
+    want.renew = true;
+    rc = coord_pki_issue(&want, &path, &record, &diag);
+    if (failmalloc_hit()) {
+        assert_int_not_equal(rc, LS_OK);
+        assert_true(path == NULL && record == NULL);
+    } else {
+        assert_int_equal(rc, LS_OK);
+    }
+    free(path);
+    coord_message_free(record);
+}
+
+static void memory_may_end_at_any_point(void **state)
+{
+    struct fixture f;
+    char path[300];
+    ssize_t got;
+    int fd;
+
+    (void)state;
+    set_up(&f);
+    (void)snprintf(path, sizeof(path), "%s/issued.json", f.dir);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    got = read(fd, record_before, sizeof(record_before));
+    assert_true(got > 0 && (size_t)got < sizeof(record_before));
+    record_len = (size_t)got;
+    assert_int_equal(close(fd), 0);
+    assert_true(failmalloc_each(issue_once, &f) >= 10);
+    tear_down(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -519,6 +579,7 @@ int main(void)
         cmocka_unit_test(a_pki_that_is_not_in_order_is_not_worked_in),
         cmocka_unit_test(what_is_nothing_of_ours_is_not_shown),
         cmocka_unit_test(times_are_read_as_they_are_written),
+        cmocka_unit_test(memory_may_end_at_any_point),
     };
     return cmocka_run_group_tests_name("coordinator.pki", tests, NULL, NULL);
 }

@@ -64,7 +64,7 @@ struct keys *keys_create(const char *name)
     keys->serial = 1;
     keys->key = EVP_EC_gen("P-256");
     assert_non_null(keys->key);
-    keys->certificate = make(name, keys->key, keys->serial, -1, 2);
+    keys->certificate = make(name, keys->key, keys->serial, -1, 30);
     extend(keys->certificate, keys->certificate, NID_basic_constraints, "critical,CA:TRUE");
     extend(keys->certificate, keys->certificate, NID_key_usage, "critical,keyCertSign,cRLSign");
     sign(keys->certificate, keys->certificate, keys->key);
@@ -181,8 +181,8 @@ X509 *keys_certificate(struct keys *keys, const struct keys_want *want, EVP_PKEY
 {
     bool days = want->from_days != 0 || want->until_days != 0;
     EVP_PKEY *key = EVP_EC_gen("P-256");
-    X509 *certificate =
-        make("leaf", key, ++keys->serial, days ? want->from_days : -1, days ? want->until_days : 1);
+    X509 *certificate = make("leaf", key, ++keys->serial, days ? want->from_days : -1,
+                             days ? want->until_days : 20);
     X509 *issuer = want->self_signed ? certificate : keys->certificate;
 
     if (want->names != NULL)

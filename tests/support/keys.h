@@ -19,7 +19,7 @@ struct keys_want {
     const struct ls_bytes *uris; /* instead of names: URIs of any bytes */
     size_t uri_count;
     const char *purpose; /* "clientAuth", "serverAuth"; NULL: no extended key usage */
-    long from_days;      /* relative to now; both 0: -1 to 1 */
+    long from_days;      /* relative to now; both 0: -1 to 20 */
     long until_days;
     bool authority; /* CA:TRUE */
     bool self_signed;
