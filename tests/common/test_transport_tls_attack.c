@@ -356,7 +356,7 @@ static bool memory_is_back(struct rig *rig)
 {
     const struct storm *s = (const struct storm *)rig;
 
-    return mallinfo2().uordblks < s->memory + 256 * 1024;
+    return mallinfo2().uordblks < s->memory + 64 * 1024;
 }
 
 static unsigned connections_wanted(void)
@@ -429,7 +429,18 @@ static void mute_strangers_are_in_nobody_s_way_and_do_not_stay(void **state)
     storm_fini(&s);
 }
 
-int main(void)
+/* glibc counts what its threads keep for themselves as in use, and fills those caches slowly: to
+ * see whether memory comes back, they are turned off, which has to be done before the program
+ * starts. */
+static void without_caches(char **argv)
+{
+    if (getenv("GLIBC_TUNABLES") != NULL)
+        return;
+    (void)setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1);
+    (void)execv("/proc/self/exe", argv); /* otherwise: with them */
+}
+
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_record_that_was_tampered_with_ends_the_connection_and_costs_nothing),
@@ -437,5 +448,7 @@ int main(void)
         cmocka_unit_test(thousands_of_hostile_connections_leave_everything_as_it_was),
         cmocka_unit_test(mute_strangers_are_in_nobody_s_way_and_do_not_stay),
     };
+    (void)argc;
+    without_caches(argv);
     return cmocka_run_group_tests_name("common.transport_tls_attack", tests, NULL, NULL);
 }
