@@ -120,6 +120,17 @@ void ls_hist_merge(struct ls_hist *dst, const struct ls_hist *src)
     dst->max_ns = src->max_ns > dst->max_ns ? src->max_ns : dst->max_ns;
 }
 
+uint64_t ls_hist_above(const struct ls_hist *hist, int64_t value_ns)
+{
+    uint32_t first, end, from = value_ns < 0 ? 0 : ls_hist_index(value_ns) + 1;
+    uint64_t above = 0;
+
+    ls_hist_range(hist, &first, &end);
+    for (uint32_t i = from > first ? from : first; i < end; i++)
+        above += hist->counts[i];
+    return above;
+}
+
 bool ls_hist_equal(const struct ls_hist *a, const struct ls_hist *b)
 {
     uint32_t first;

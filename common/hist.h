@@ -44,6 +44,9 @@ int64_t ls_hist_max(const struct ls_hist *hist); /* exact, even when clipped */
  * [0, 1]. Never above the exact maximum. 0 if nothing was recorded. */
 int64_t ls_hist_quantile(const struct ls_hist *hist, double q);
 
+/* How many values are above value_ns, of buckets that are wholly above it. */
+uint64_t ls_hist_above(const struct ls_hist *hist, int64_t value_ns);
+
 /* From the buckets' middles, as HdrHistogram does, so that anyone can recompute them. */
 double ls_hist_mean(const struct ls_hist *hist);
 double ls_hist_stdev(const struct ls_hist *hist);

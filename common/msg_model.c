@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const unit_names[] = { "", "ls.Duration", "ls.Rate", "ls.Count", "ls.Size" };
+static const char *const unit_names[] = { "",         "ls.Duration", "ls.Rate",
+                                          "ls.Count", "ls.Size",     "ls.Share" };
 static_assert(LS_ARRAY_LEN(unit_names) == LS_MSG_UNIT_COUNT_OF, "a name for each unit");
 
 enum ls_msg_unit ls_msg_unit(const ProtobufCMessageDescriptor *descriptor)

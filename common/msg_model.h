@@ -23,6 +23,7 @@ enum ls_msg_unit {
     LS_MSG_UNIT_RATE,
     LS_MSG_UNIT_COUNT,
     LS_MSG_UNIT_SIZE,
+    LS_MSG_UNIT_SHARE,
     LS_MSG_UNIT_COUNT_OF
 };
 

@@ -18,6 +18,7 @@ union unit_value {
     int64_t ns;
     double per_s;
     uint64_t n;
+    double share;
 };
 
 /* ---- text -------------------------------------------------------------------------------------
@@ -293,6 +294,8 @@ static enum ls_err fail_unit(const ProtobufCFieldDescriptor *field, enum ls_err 
         return ls_fail(diag, code, "%s has no unit: write %ss or %sms", shown, shown, shown);
     if (unit == LS_MSG_UNIT_RATE && is_decimal(text))
         return ls_fail(diag, code, "%s has no unit: write %s/s", shown, shown);
+    if (unit == LS_MSG_UNIT_SHARE && is_decimal(text))
+        return ls_fail(diag, code, "%s has no unit: write %s%%", shown, shown);
     return ls_fail(diag, code, "'%s' is not %s", shown, ls_msg_expected(field, expected));
 }
 
@@ -316,6 +319,9 @@ static enum ls_err parse_unit(const ProtobufCFieldDescriptor *field, const char 
         break;
     case LS_MSG_UNIT_SIZE:
         rc = ls_parse_size(text, &value.n, NULL);
+        break;
+    case LS_MSG_UNIT_SHARE:
+        rc = ls_parse_share(text, &value.share, NULL);
         break;
     case LS_MSG_UNIT_NONE:
     case LS_MSG_UNIT_COUNT_OF:
@@ -347,6 +353,8 @@ const char *ls_msg_format_unit(const ProtobufCMessage *message, char *out)
         return ls_format_count(value.n, out, LS_MSG_WORD_MAX);
     case LS_MSG_UNIT_SIZE:
         return ls_format_size(value.n, out, LS_MSG_WORD_MAX);
+    case LS_MSG_UNIT_SHARE:
+        return ls_format_share(value.share, out, LS_MSG_WORD_MAX);
     case LS_MSG_UNIT_NONE:
     case LS_MSG_UNIT_COUNT_OF:
         break;
@@ -429,10 +437,12 @@ enum ls_err ls_msg_parse(const ProtobufCFieldDescriptor *field, struct ls_bytes 
 
 const char *ls_msg_expected(const ProtobufCFieldDescriptor *field, char *out)
 {
-    static const char *const units[] = { "a mapping", "a duration such as 10s or 250ms",
+    static const char *const units[] = { "a mapping",
+                                         "a duration such as 10s or 250ms",
                                          "a rate such as 500/s or 20k/s",
                                          "a number such as 1000 or 50k",
-                                         "a size such as 512 or 64KiB" };
+                                         "a size such as 512 or 64KiB",
+                                         "a percentage such as 0.1% or 5%" };
     char words[200];
     static_assert(LS_ARRAY_LEN(units) == LS_MSG_UNIT_COUNT_OF, "a sentence for each unit");
 

@@ -237,6 +237,28 @@ enum ls_err ls_parse_rate(const char *text, double *out_per_s, struct ls_diag *d
     return LS_OK;
 }
 
+/* As for rates, the unit is an exponent: 0.1% is read as 0.1e-2. */
+enum ls_err ls_parse_share(const char *text, double *out_share, struct ls_diag *diag)
+{
+    static const char *const expected = "a percentage such as 0.1% or 5%";
+    size_t whole = strspn(text, "0123456789"), len = whole;
+    char number[48];
+    double share;
+
+    if (text[len] == '.')
+        len += 1 + strspn(text + len + 1, "0123456789");
+    if (whole == 0 || len == whole + 1 || len + sizeof("e-2") > sizeof(number) ||
+        strcmp(text + len, "%") != 0)
+        return explain(diag, LS_EINVAL, text, expected);
+    (void)memcpy(number, text, len);
+    (void)memcpy(number + len, "e-2", sizeof("e-2"));
+    share = strtod(number, NULL);
+    if (share > 1)
+        return ls_fail(diag, LS_ERANGE, "\"%.40s\" is more than 100%%", text);
+    *out_share = share;
+    return LS_OK;
+}
+
 /* ns in unit with as many decimals as it takes: "1.5s". */
 static size_t format_part(uint64_t ns, const struct unit *unit, char *out, size_t out_bytes)
 {
@@ -311,6 +333,19 @@ const char *ls_format_rate(double per_s, char *out, size_t out_bytes)
     for (int decimals = 1; decimals <= 26; decimals++) {
         (void)snprintf(out, out_bytes, "%.*f/s", decimals, per_s);
         if (strtod(out, NULL) == per_s)
+            break;
+    }
+    return out;
+}
+
+const char *ls_format_share(double share, char *out, size_t out_bytes)
+{
+    assert(out_bytes >= 48);
+    for (int decimals = 0; decimals <= 40; decimals++) {
+        double again;
+
+        (void)snprintf(out, out_bytes, "%.*f%%", decimals, share * 100);
+        if (ls_parse_share(out, &again, NULL) == LS_OK && again == share)
             break;
     }
     return out;

@@ -9,6 +9,7 @@
 #include "common/msg_json.h"
 #include "common/options.h"
 #include "common/pb.h"
+#include "common/units.h"
 #include "coordinator/bench_websocket.h"
 #include "coordinator/cli.h"
 #include "coordinator/execute.h"
@@ -53,6 +54,13 @@ struct arguments {
     const char *io;
     const char *receive_stamps;
     int64_t min_wait_ns;
+    bool find_capacity;
+    int64_t p50_ns;
+    int64_t p90_ns;
+    int64_t p99_ns;
+    int64_t p999_ns;
+    const char *errors;
+    int64_t budget_ns;
     const char *out;
     bool json;
     bool quiet;
@@ -143,6 +151,17 @@ static const struct ls_option rows[] = {
       "auto, on or off: the kernel says when answers arrive (read delay, kernel time)" },
     { "min-wait", 0, LS_OPTION_DURATION, ROW(min_wait_ns), "TIME", NULL, 1e3, 1e7,
       "closed loop on io_uring: collect answers for so long before reading them" },
+    { "find-capacity", 0, LS_OPTION_FLAG, ROW(find_capacity), NULL, NULL, 1, 0,
+      "search for the largest rate at which --p50, --p90, --p99, --p999 and --errors hold" },
+    { "p50", 0, LS_OPTION_DURATION, ROW(p50_ns), "TIME", NULL, 1e3, 8.64e13,
+      "of --find-capacity: half of the requests within this time" },
+    { "p90", 0, LS_OPTION_DURATION, ROW(p90_ns), "TIME", NULL, 1e3, 8.64e13, "9 of 10" },
+    { "p99", 0, LS_OPTION_DURATION, ROW(p99_ns), "TIME", NULL, 1e3, 8.64e13, "99 of 100" },
+    { "p999", 0, LS_OPTION_DURATION, ROW(p999_ns), "TIME", NULL, 1e3, 8.64e13, "999 of 1000" },
+    { "errors", 0, LS_OPTION_TEXT, ROW(errors), "SHARE", "0.1%", 1, 0,
+      "of --find-capacity: the most that may go wrong" },
+    { "budget", 0, LS_OPTION_DURATION, ROW(budget_ns), "TIME", "3m", 1e10, 8.64e13,
+      "of --find-capacity: how long it may take" },
     { "out", 'o', LS_OPTION_TEXT, ROW(out), "DIR", NULL, 1, 0, "write a result folder, too" },
     { "json", 0, LS_OPTION_FLAG, ROW(json), NULL, NULL, 1, 0, "the result as one JSON document" },
     { "quiet", 'q', LS_OPTION_FLAG, ROW(quiet), NULL, NULL, 1, 0, "no progress on stderr" },
@@ -153,6 +172,7 @@ static const struct ls_option rows[] = {
 struct draft {
     struct arguments args;
     struct coord_url url;
+    double errors; /* share that --find-capacity allows */
     Ls__Io io;
     Ls__ReceiveStamps receive_stamps;
     char name[64];
@@ -261,6 +281,27 @@ static enum ls_err check_protocol(struct draft *d, struct ls_diag *diag)
     return bench_websocket_check(&args->websocket, diag);
 }
 
+static enum ls_err check_search(struct draft *d, struct ls_diag *diag)
+{
+    const struct arguments *args = &d->args;
+    bool limited = args->p50_ns > 0 || args->p90_ns > 0 || args->p99_ns > 0 || args->p999_ns > 0;
+
+    if (limited && !args->find_capacity)
+        return ls_fail(diag, LS_EINVAL, "--p50 to --p999 are limits of --find-capacity");
+    if (!args->find_capacity)
+        return LS_OK;
+    if (!limited)
+        return ls_fail(
+            diag, LS_EINVAL,
+            "--find-capacity needs a limit that the load has to stay within: --p99 10ms");
+    if (args->rate_per_s > 0 || args->requests > 0 || args->duration_ns > 0 || args->think_ns > 0 ||
+        args->min_wait_ns > 0)
+        return ls_fail(diag, LS_EINVAL,
+                       "--find-capacity chooses rates and lengths itself: not with -R, -n, -d, "
+                       "--think, --min-wait; --budget says how long it may take");
+    return ls_parse_share(args->errors, &d->errors, diag);
+}
+
 static enum ls_err read_words(struct draft *d, struct ls_diag *diag)
 {
     enum ls_err rc = check_protocol(d, diag);
@@ -270,6 +311,9 @@ static enum ls_err read_words(struct draft *d, struct ls_diag *diag)
     if (d->args.requests > 0 && d->args.rate_per_s > 0)
         return ls_fail(diag, LS_EINVAL,
                        "-n and -R exclude each other: a count is closed loop, a rate lasts -d");
+    rc = check_search(d, diag);
+    if (rc != LS_OK)
+        return rc;
     if (d->args.poisson && d->args.rate_per_s <= 0)
         return ls_fail(diag, LS_EINVAL, "--poisson needs a rate: -R 20k/s");
     if (d->args.streams > 0 && !d->args.http2)
@@ -374,19 +418,57 @@ struct load_parts {
     Ls__Lifetime lifetime;
     Ls__Count lifetime_requests;
     Ls__Duration min_wait;
+    Ls__Capacity capacity;
+    Ls__CapacityLimits limits;
+    Ls__Duration percentiles[4];
+    Ls__Share errors;
+    Ls__Duration budget;
 };
+
+static Ls__Duration *limit_of(Ls__Duration *duration, int64_t ns)
+{
+    ls__duration__init(duration);
+    duration->ns = ns;
+    return ns > 0 ? duration : NULL;
+}
+
+static void compose_capacity(const struct draft *d, struct load_parts *p)
+{
+    ls__capacity__init(&p->capacity);
+    ls__capacity_limits__init(&p->limits);
+    ls__share__init(&p->errors);
+    p->errors.of_one = d->errors;
+    p->limits.p50 = limit_of(&p->percentiles[0], d->args.p50_ns);
+    p->limits.p90 = limit_of(&p->percentiles[1], d->args.p90_ns);
+    p->limits.p99 = limit_of(&p->percentiles[2], d->args.p99_ns);
+    p->limits.p999 = limit_of(&p->percentiles[3], d->args.p999_ns);
+    p->limits.errors = &p->errors;
+    p->capacity.limits = &p->limits;
+    p->capacity.budget = limit_of(&p->budget, d->args.budget_ns);
+    p->load.law_case = LS__LOAD__LAW_CAPACITY;
+    p->load.capacity = &p->capacity;
+}
 
 static void compose_load(const struct draft *d, struct load_parts *p, Ls__Workload *workload)
 {
-    *p = (struct load_parts){ LS__LOAD__INIT,    LS__CLOSED__INIT,   LS__CONSTANT__INIT,
-                              LS__POISSON__INIT, LS__COUNT__INIT,    LS__RATE__INIT,
-                              LS__THINK__INIT,   LS__DURATION__INIT, LS__LIFETIME__INIT,
-                              LS__COUNT__INIT,   LS__DURATION__INIT };
+    *p = (struct load_parts){ .load = LS__LOAD__INIT,
+                              .closed = LS__CLOSED__INIT,
+                              .constant = LS__CONSTANT__INIT,
+                              .poisson = LS__POISSON__INIT,
+                              .count = LS__COUNT__INIT,
+                              .rate = LS__RATE__INIT,
+                              .think = LS__THINK__INIT,
+                              .think_mean = LS__DURATION__INIT,
+                              .lifetime = LS__LIFETIME__INIT,
+                              .lifetime_requests = LS__COUNT__INIT,
+                              .min_wait = LS__DURATION__INIT };
     p->rate.per_s = d->args.rate_per_s;
     p->constant.rate = p->poisson.rate = &p->rate;
     p->count.n = d->args.requests;
     p->closed.requests = d->args.requests > 0 ? &p->count : NULL;
-    if (d->args.poisson) {
+    if (d->args.find_capacity) {
+        compose_capacity(d, p);
+    } else if (d->args.poisson) {
         p->load.law_case = LS__LOAD__LAW_POISSON;
         p->load.poisson = &p->poisson;
     } else if (d->args.rate_per_s > 0) {
@@ -474,7 +556,7 @@ static enum ls_err compose(struct draft *d, char **out_text, struct ls_diag *dia
         bench_websocket_compose(&d->args.websocket, d->args.pipeline, &request, &websocket,
                                 &workload);
     workload.warmup = &warmup;
-    workload.measure = &measure;
+    workload.measure = d->args.find_capacity ? NULL : &measure;
     workload.timeout = &timeout;
     workload.source_addresses = (char **)(void *)d->args.sources.items;
     workload.n_source_addresses = d->args.sources.count;

@@ -210,6 +210,123 @@ static void check_waves(struct coord_plan_checker *c, const Ls__Workload *w, con
     check_requests(c, &waves->base, waves->requests);
 }
 
+static void check_limits(struct coord_plan_checker *c, const Ls__CapacityLimits *limits)
+{
+    const struct {
+        const char *field;
+        const Ls__Duration *limit;
+    } percentiles[] = { { "p50", limits->p50 },
+                        { "p90", limits->p90 },
+                        { "p99", limits->p99 },
+                        { "p999", limits->p999 } };
+    const char *before = NULL;
+    int64_t before_ns = 0;
+
+    for (size_t i = 0; i < LS_ARRAY_LEN(percentiles); i++) {
+        const Ls__Duration *limit = percentiles[i].limit;
+        char text[48];
+
+        coord_plan_check_duration(c, &limits->base, percentiles[i].field, limit, 1000, DAY_NS);
+        if (limit == NULL)
+            continue;
+        if (before != NULL && limit->ns < before_ns)
+            coord_plan_check_say(c, &limits->base, percentiles[i].field, -1,
+                                 "is less than %s, which allows more requests to take longer than "
+                                 "%s: leave that out, or make this larger",
+                                 before, ls_format_duration(before_ns, text, sizeof(text)));
+        before = percentiles[i].field;
+        before_ns = limit->ns;
+    }
+    if (before == NULL)
+        coord_plan_check_say(c, &limits->base, "p99", -1,
+                             "is missing, and the other percentiles, too: a latency that the load "
+                             "has to stay within, such as p99: 10ms");
+    if (limits->errors != NULL && !(limits->errors->of_one > 0))
+        coord_plan_check_say(c, &limits->base, "errors", -1,
+                             "0%% cannot be shown by any number of requests: write a share such as "
+                             "0.01%%");
+    else if (limits->errors != NULL && limits->errors->of_one >= 1)
+        coord_plan_check_say(c, &limits->base, "errors", -1, "must be below 100%%");
+}
+
+static double rate_or(const Ls__Rate *rate, double otherwise)
+{
+    return rate != NULL ? rate->per_s : otherwise;
+}
+
+static void check_rates_grow(struct coord_plan_checker *c, const Ls__Capacity *capacity)
+{
+    double start = rate_or(capacity->start, COORD_DEFAULT_CAPACITY_START_PER_S);
+    double least = rate_or(capacity->least, COORD_DEFAULT_CAPACITY_LEAST_PER_S);
+    double most = rate_or(capacity->most, COORD_DEFAULT_CAPACITY_MOST_PER_S);
+    char low[48], high[48];
+
+    if (start < least || start > most)
+        coord_plan_check_say(
+            c, &capacity->base, "start", -1, "has to be from %s to %s, the least and the most",
+            ls_format_rate(least, low, sizeof(low)), ls_format_rate(most, high, sizeof(high)));
+}
+
+/* A percentile that no probe is long enough to see. */
+static void check_resolution(struct coord_plan_checker *c, const Ls__Capacity *capacity)
+{
+    const Ls__CapacityLimits *limits = capacity->limits;
+    double most = rate_or(capacity->most, COORD_DEFAULT_CAPACITY_MOST_PER_S);
+    int64_t longest_ns = capacity->longest_probe != NULL ? capacity->longest_probe->ns
+                                                         : COORD_DEFAULT_CAPACITY_LONGEST_NS;
+    double one_in = limits->p999 != NULL  ? 1000
+                    : limits->p99 != NULL ? 100
+                    : limits->p90 != NULL ? 10
+                                          : 2;
+    double needed_ns = COORD_CAPACITY_TAIL * one_in / most * 1e9;
+    char longest[48], needed[48], rate[48];
+
+    if (needed_ns > (double)longest_ns)
+        coord_plan_check_say(c, &capacity->base, "longest_probe", -1,
+                             "%s is too short for one request in %.0f that may take longer: even "
+                             "at %s, the most, that takes %s to see",
+                             ls_format_duration(longest_ns, longest, sizeof(longest)), one_in,
+                             ls_format_rate(most, rate, sizeof(rate)),
+                             ls_human_duration(needed_ns, needed, sizeof(needed)));
+}
+
+static void check_capacity(struct coord_plan_checker *c, const Ls__Workload *w,
+                           const Ls__Capacity *capacity)
+{
+    int64_t probe_ns =
+        capacity->probe != NULL ? capacity->probe->ns : COORD_DEFAULT_CAPACITY_PROBE_NS;
+
+    if (capacity->limits == NULL)
+        coord_plan_check_say(c, &capacity->base, "limits", -1,
+                             "is missing: what has to hold, such as {p99: 10ms}");
+    else
+        check_limits(c, capacity->limits);
+    if ((capacity->start == NULL ||
+         check_rate(c, &capacity->base, "start", -1, capacity->start, false)) &&
+        (capacity->least == NULL ||
+         check_rate(c, &capacity->base, "least", -1, capacity->least, false)) &&
+        (capacity->most == NULL ||
+         check_rate(c, &capacity->base, "most", -1, capacity->most, false)))
+        check_rates_grow(c, capacity);
+    if (capacity->limits != NULL)
+        check_resolution(c, capacity);
+    coord_plan_check_duration(c, &capacity->base, "budget", capacity->budget, 10 * LS_NS_PER_S,
+                              DAY_NS);
+    coord_plan_check_duration(c, &capacity->base, "probe", capacity->probe, LS_NS_PER_S, DAY_NS);
+    coord_plan_check_duration(c, &capacity->base, "longest_probe", capacity->longest_probe,
+                              probe_ns, DAY_NS);
+    coord_plan_check_duration(c, &capacity->base, "confirm", capacity->confirm, LS_NS_PER_S,
+                              DAY_NS);
+    if (capacity->precision != NULL &&
+        !(capacity->precision->of_one >= 0.001 && capacity->precision->of_one <= 0.5))
+        coord_plan_check_say(c, &capacity->base, "precision", -1, "is out of range: 0.1%% to 50%%");
+    if (w->measure != NULL)
+        coord_plan_check_say(c, &w->base, "measure", -1,
+                             "a search chooses the lengths of its windows itself: leave it out, or "
+                             "set load.capacity.confirm");
+    check_queue(c, &capacity->base, capacity->queue);
+}
+
 static void check_law(struct coord_plan_checker *c, const Ls__Workload *w)
 {
     const Ls__Load *load = w->load;
@@ -238,6 +355,9 @@ static void check_law(struct coord_plan_checker *c, const Ls__Workload *w)
     case LS__LOAD__LAW_WAVES:
         check_waves(c, w, load->waves);
         return;
+    case LS__LOAD__LAW_CAPACITY:
+        check_capacity(c, w, load->capacity);
+        return;
     default:
         return; /* closed, by default */
     }
@@ -245,7 +365,7 @@ static void check_law(struct coord_plan_checker *c, const Ls__Workload *w)
 
 static void check_arrivals(struct coord_plan_checker *c, const Ls__Workload *w)
 {
-    int64_t warmup_ns = w->warmup != NULL ? w->warmup->ns : COORD_DEFAULT_WARMUP_NS;
+    int64_t warmup_ns = w->warmup != NULL ? w->warmup->ns : coord_load_default_warmup_ns(w);
     double arrivals = coord_load_offered_per_s(w) * (double)coord_load_measure_ns(w) / 1e9 +
                       coord_load_warmup_per_s(w) * (double)warmup_ns / 1e9;
     char text[48];

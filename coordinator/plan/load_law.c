@@ -27,6 +27,16 @@ bool coord_load_is_steady(const Ls__Workload *w)
            w->load->law_case != LS__LOAD__LAW_TRACE;
 }
 
+bool coord_load_is_search(const Ls__Workload *w)
+{
+    return w->load != NULL && w->load->law_case == LS__LOAD__LAW_CAPACITY;
+}
+
+int64_t coord_load_default_warmup_ns(const Ls__Workload *w)
+{
+    return coord_load_is_search(w) ? COORD_DEFAULT_CAPACITY_WARMUP_NS : COORD_DEFAULT_WARMUP_NS;
+}
+
 bool coord_load_has_gaps(const Ls__Workload *w)
 {
     return w->load->law_case == LS__LOAD__LAW_WAVES || w->think != NULL || w->lifetime != NULL;
@@ -63,6 +73,8 @@ uint32_t coord_load_queue(const Ls__Workload *w)
         return w->load->steps->queue;
     case LS__LOAD__LAW_TRACE:
         return w->load->trace->queue;
+    case LS__LOAD__LAW_CAPACITY:
+        return w->load->capacity->queue;
     default:
         return 0;
     }
@@ -78,6 +90,9 @@ int64_t coord_load_measure_ns(const Ls__Workload *w)
 
     if (w->measure != NULL)
         return w->measure->ns;
+    if (coord_load_is_search(w))
+        return w->load->capacity->confirm != NULL ? w->load->capacity->confirm->ns
+                                                  : COORD_DEFAULT_CAPACITY_CONFIRM_NS;
     if (steps == NULL)
         return COORD_DEFAULT_MEASURE_NS;
     if (steps->each == NULL || steps->each->ns <= 0 || steps->n_rates == 0 ||
@@ -222,6 +237,50 @@ static void describe_count(const char *what, const Ls__Count *requests,
         (void)snprintf(out, COORD_LAW_TEXT_MAX, "%s", what);
 }
 
+/* "p99 10ms, errors 0.1%" */
+size_t coord_load_limits(const Ls__CapacityLimits *limits, struct coord_load_limit *out)
+{
+    const struct {
+        const char *name;
+        const Ls__Duration *limit;
+        double share;
+    } percentiles[] = { { "p50", limits->p50, 0.5 },
+                        { "p90", limits->p90, 0.1 },
+                        { "p99", limits->p99, 0.01 },
+                        { "p99.9", limits->p999, 0.001 } };
+    char text[48];
+    size_t n = 0;
+
+    for (size_t i = 0; i < LS_ARRAY_LEN(percentiles); i++) {
+        if (percentiles[i].limit == NULL)
+            continue;
+        out[n].limit_ns = percentiles[i].limit->ns;
+        out[n].allowed_share = percentiles[i].share;
+        (void)snprintf(out[n].name, sizeof(out[n].name), "%s %s", percentiles[i].name,
+                       ls_format_duration(percentiles[i].limit->ns, text, sizeof(text)));
+        n++;
+    }
+    if (limits->errors != NULL) {
+        out[n].limit_ns = INT64_MAX;
+        out[n].allowed_share = limits->errors->of_one;
+        (void)snprintf(out[n].name, sizeof(out[n].name), "errors %s",
+                       ls_format_share(limits->errors->of_one, text, sizeof(text)));
+        n++;
+    }
+    return n;
+}
+
+static void describe_capacity(const Ls__Capacity *capacity, char out[COORD_LAW_TEXT_MAX])
+{
+    struct coord_load_limit limits[COORD_LOAD_LIMITS_MAX];
+    size_t n = coord_load_limits(capacity->limits, limits), len;
+
+    len = (size_t)snprintf(out, COORD_LAW_TEXT_MAX, "capacity within");
+    for (size_t i = 0; i < n && len < COORD_LAW_TEXT_MAX; i++)
+        len += (size_t)snprintf(out + len, COORD_LAW_TEXT_MAX - len, "%s %s", i > 0 ? "," : "",
+                                limits[i].name);
+}
+
 const char *coord_load_describe(const Ls__Workload *w, char out[COORD_LAW_TEXT_MAX])
 {
     char text[48];
@@ -241,6 +300,9 @@ const char *coord_load_describe(const Ls__Workload *w, char out[COORD_LAW_TEXT_M
         break;
     case LS__LOAD__LAW_TRACE:
         describe_trace(w->load->trace, out);
+        break;
+    case LS__LOAD__LAW_CAPACITY:
+        describe_capacity(w->load->capacity, out);
         break;
     case LS__LOAD__LAW_WAVES:
         (void)snprintf(text, sizeof(text), "waves of %" PRIu32 "%s", w->load->waves->size,

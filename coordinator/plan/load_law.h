@@ -22,10 +22,13 @@ bool coord_load_is_steady(const Ls__Workload *workload);
 /* A closed loop that is not always full: waves, think times, connections that are replaced. */
 bool coord_load_has_gaps(const Ls__Workload *workload);
 bool coord_load_is_http2(const Ls__Workload *workload); /* any workload */
-/* Requests, or messages, in flight per connection; of HTTP/2: streams, as planned. */
-uint32_t coord_load_pipeline(const Ls__Workload *w);
 /* Requests of one worker that may be due and wait; 0 in a closed loop. */
 uint32_t coord_load_queue(const Ls__Workload *workload);
+/* Requests, or messages, in flight per connection; of HTTP/2: streams, as planned. */
+uint32_t coord_load_pipeline(const Ls__Workload *workload);
+/* The rate is what is looked for: a trial is a search of many probes. Any workload. */
+bool coord_load_is_search(const Ls__Workload *workload);
+int64_t coord_load_default_warmup_ns(const Ls__Workload *workload); /* any workload */
 
 /* Length of the measure window: as given, all steps, or the default. Any workload; 0 if it cannot
  * be known. */
@@ -34,6 +37,16 @@ int64_t coord_load_measure_ns(const Ls__Workload *workload);
  * has no open law, or not one that is complete. */
 double coord_load_offered_per_s(const Ls__Workload *workload);
 double coord_load_warmup_per_s(const Ls__Workload *workload);
+
+/* What a search holds the load to, one by one, errors last. out has room for
+ * COORD_LOAD_LIMITS_MAX. Returns how many there are. */
+#define COORD_LOAD_LIMITS_MAX 5u
+struct coord_load_limit {
+    char name[56];        /* "p99 10ms", "errors 0.1%" */
+    int64_t limit_ns;     /* INT64_MAX: none, only what went wrong breaks it */
+    double allowed_share; /* of the requests that may break it */
+};
+size_t coord_load_limits(const Ls__CapacityLimits *limits, struct coord_load_limit *out);
 
 /* "closed 50000 requests", "poisson 20k/s", "ramp 1k/s to 9k/s in 5s". Returns out. */
 const char *coord_load_describe(const Ls__Workload *workload, char out[COORD_LAW_TEXT_MAX]);

@@ -122,6 +122,40 @@ static bool complete_websocket(Ls__Workload *w, Ls__WebSocket *ws)
     return fill_text(&ws->path, ls__web_socket__path__default_value);
 }
 
+static bool fill_rate(Ls__Rate **rate, double per_s)
+{
+    if (*rate != NULL)
+        return true;
+    *rate = or_new(NULL, &ls__rate__descriptor);
+    if (*rate != NULL)
+        (*rate)->per_s = per_s;
+    return *rate != NULL;
+}
+
+static bool fill_share(Ls__Share **share, double of_one)
+{
+    if (*share != NULL)
+        return true;
+    *share = or_new(NULL, &ls__share__descriptor);
+    if (*share != NULL)
+        (*share)->of_one = of_one;
+    return *share != NULL;
+}
+
+static bool complete_capacity(Ls__Capacity *capacity)
+{
+    capacity->has_arrivals = capacity->has_queue = 1;
+    return fill_rate(&capacity->start, COORD_DEFAULT_CAPACITY_START_PER_S) &&
+           fill_rate(&capacity->least, COORD_DEFAULT_CAPACITY_LEAST_PER_S) &&
+           fill_rate(&capacity->most, COORD_DEFAULT_CAPACITY_MOST_PER_S) &&
+           fill_duration(&capacity->budget, COORD_DEFAULT_CAPACITY_BUDGET_NS) &&
+           fill_duration(&capacity->probe, COORD_DEFAULT_CAPACITY_PROBE_NS) &&
+           fill_duration(&capacity->longest_probe, COORD_DEFAULT_CAPACITY_LONGEST_NS) &&
+           fill_duration(&capacity->confirm, COORD_DEFAULT_CAPACITY_CONFIRM_NS) &&
+           fill_share(&capacity->precision, COORD_DEFAULT_CAPACITY_PRECISION) &&
+           fill_share(&capacity->limits->errors, COORD_DEFAULT_CAPACITY_ERRORS);
+}
+
 static bool complete_load(Ls__Workload *w)
 {
     w->load = or_new(w->load, &ls__load__descriptor);
@@ -155,6 +189,8 @@ static bool complete_load(Ls__Workload *w)
     case LS__LOAD__LAW_WAVES:
         w->connections = w->load->waves->size;
         return true;
+    case LS__LOAD__LAW_CAPACITY:
+        return complete_capacity(w->load->capacity);
     default:
         return true;
     }
@@ -164,7 +200,7 @@ static bool complete_workload(Ls__Workload *w)
 {
     int64_t interval_ns = COORD_DEFAULT_INTERVAL_NS;
 
-    if (!fill_duration(&w->warmup, COORD_DEFAULT_WARMUP_NS) ||
+    if (!fill_duration(&w->warmup, coord_load_default_warmup_ns(w)) ||
         !fill_duration(&w->measure, coord_load_measure_ns(w)) ||
         !fill_duration(&w->timeout, COORD_DEFAULT_TIMEOUT_NS))
         return false;

@@ -203,7 +203,8 @@ static void add_trial(const Ls__Plan *plan, const struct coord_trial *trial,
 {
     const Ls__Workload *w = trial->workload;
     uint32_t per_client = (uint32_t)ls_share(w->connections, plan->fleet->clients, 0);
-    int64_t window_ns = w->warmup->ns + w->measure->ns;
+    int64_t window_ns =
+        coord_load_is_search(w) ? w->load->capacity->budget->ns : w->warmup->ns + w->measure->ns;
 
     budget->expected_ns += COORD_TRIAL_OVERHEAD_NS + window_ns;
     budget->longest_ns += COORD_TRIAL_OVERHEAD_NS + window_ns + w->timeout->ns +

@@ -122,6 +122,11 @@ static void compare_pair(struct job *job, const Ls__Trial *like)
     const struct coord_compare_options *options = job->options;
     bool open = coord_trial_is_open(like);
 
+    if (like->capacity != NULL && options->metrics == NULL) {
+        compare_metric(job, like, "capacity_per_s");
+        return;
+    }
+
     if (options->metrics != NULL) {
         for (size_t i = 0; !job->nomem && i < options->metric_count; i++)
             compare_metric(job, like, options->metrics[i]);

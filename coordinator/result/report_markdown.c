@@ -65,6 +65,7 @@ static void workload(struct ls_buf *out, const Ls__Result *result, const char *n
     coord_part_load(result, name, &text);
     coord_part_summary(result, name, &rows);
     table(out, &rows);
+    coord_part_capacity(result, name, &list);
     coord_part_comparisons(result, name, &list);
     coord_part_notes(result, name, &list);
     out->ok = out->ok && !list.failed;
@@ -95,6 +96,13 @@ void coord_report_markdown(const Ls__Result *result, struct ls_buf *out)
         table(out, &rows);
         coord_part_details(result->trials[0], &list);
         ls_buf_adds(out, "\n");
+    }
+    for (size_t i = 0; i < result->n_trials; i++) {
+        if (result->trials[i]->capacity == NULL)
+            continue;
+        heading(out, "##", "Probes");
+        coord_part_probes(result->trials[i], &rows);
+        table(out, &rows);
     }
     if (result->n_trials > 1) {
         heading(out, "##", "Trials");

@@ -24,6 +24,8 @@ void coord_part_summary(const Ls__Result *result, const char *workload, struct c
 void coord_part_trials(const Ls__Result *result, bool all, struct coord_table *out);
 /* Every percentile of one trial: a row for response time, service time, send lag. */
 void coord_part_latency(const Ls__Trial *trial, struct coord_table *out);
+/* The probes of a search by their rates: throughput and latency over load. No row: it was none. */
+void coord_part_probes(const Ls__Trial *trial, struct coord_table *out);
 void coord_part_standings(const Ls__Result *result, struct coord_table *out);
 
 /* ---- sentences. The text holds names as they are: say() must escape it. */
@@ -38,6 +40,8 @@ struct coord_say {
 void coord_part_load(const Ls__Result *result, const char *workload, struct coord_say *say);
 /* "nginx: 1.21x (1.18 to 1.25) more requests/s than node", "no difference shown ..." */
 void coord_part_comparisons(const Ls__Result *result, const char *workload, struct coord_say *say);
+/* What searches of this workload found, one by one. */
+void coord_part_capacity(const Ls__Result *result, const char *workload, struct coord_say *say);
 /* What is to be known of a workload's summary: trials left out, spread. */
 void coord_part_notes(const Ls__Result *result, const char *workload, struct coord_say *say);
 /* Each reason once, with the trials that it holds for, worst first. */

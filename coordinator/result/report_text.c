@@ -123,9 +123,24 @@ static void workload(struct page *page, const Ls__Result *result, const char *na
     coord_part_summary(result, name, &rows);
     table(page, &rows);
     ls_buf_adds(page->out, "\n");
+    coord_part_capacity(result, name, &to);
     coord_part_comparisons(result, name, &to);
     coord_part_notes(result, name, &to);
     page->out->ok = page->out->ok && !to.failed;
+}
+
+static void searches(struct page *page, const Ls__Result *result)
+{
+    struct coord_table rows;
+
+    for (size_t i = 0; i < result->n_trials; i++) {
+        if (result->trials[i]->capacity == NULL)
+            continue;
+        ls_buf_adds(page->out, "\n");
+        heading(page, "Probes", result->trials[i]->target);
+        coord_part_probes(result->trials[i], &rows);
+        table(page, &rows);
+    }
 }
 
 static void all_workloads(struct page *page, const Ls__Result *result)
@@ -140,6 +155,7 @@ static void all_workloads(struct page *page, const Ls__Result *result)
     free(names);
     if (result->n_trials == 0)
         return;
+    searches(page, result);
     ls_buf_adds(page->out, "\n");
     heading(page, "Trials", NULL);
     coord_part_trials(result, false, &rows);
@@ -162,11 +178,13 @@ static void single(struct page *page, const Ls__Result *result)
     heading(page, trial->target, trial->workload);
     coord_part_load(result, trial->workload, &to);
     ls_buf_adds(page->out, "\n");
+    coord_part_capacity(result, trial->workload, &to);
     coord_part_details(trial, &to);
     coord_part_latency(trial, &rows);
     if (rows.cell_count > 0)
         ls_buf_adds(page->out, "\n");
     table(page, &rows);
+    searches(page, result);
 }
 
 static void verdict_line(struct page *page, const Ls__Result *result)

@@ -40,6 +40,12 @@ static bool get_messages(const Ls__Trial *trial, double *out)
     return trial->messages != NULL;
 }
 
+static bool get_capacity(const Ls__Trial *trial, double *out)
+{
+    *out = trial->capacity != NULL ? trial->capacity->rate_per_s : 0;
+    return *out > 0;
+}
+
 static const struct coord_metric metrics[] = {
     { .name = "throughput_per_s",
       .title = "requests/s",
@@ -111,6 +117,14 @@ static const struct coord_metric metrics[] = {
       .unit = COORD_UNIT_NS,
       .series = SERVICE,
       .field = offsetof(Ls__Latency, max_ns) },
+    { .name = "capacity_per_s",
+      .title = "capacity/s",
+      .noun = "capacity",
+      .more = "more capacity",
+      .unit = COORD_UNIT_PER_S,
+      .higher_is_better = true,
+      .ranked_open = true,
+      .get = get_capacity },
     { .name = "errors",
       .title = "errors",
       .noun = "errors",

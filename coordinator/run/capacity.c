@@ -91,8 +91,10 @@ static double strictest(const struct coord_capacity *c)
 {
     double least = 1;
 
-    for (size_t i = 0; i < c->set.limit_count; i++)
-        least = fmin(least, c->limits[i].allowed_share);
+    for (size_t i = 0; i < c->set.limit_count; i++) {
+        if (!c->limits[i].coarse)
+            least = fmin(least, c->limits[i].allowed_share);
+    }
     return least;
 }
 
@@ -119,7 +121,8 @@ static enum ls_err check(const struct coord_capacity_settings *s, struct ls_diag
         if (!(s->limits[i].allowed_share > 0 && s->limits[i].allowed_share < 1))
             return ls_fail(diag, LS_ERANGE, "limit %s: its share has to be between 0 and 1",
                            s->limits[i].name);
-        least = fmin(least, s->limits[i].allowed_share);
+        if (!s->limits[i].coarse)
+            least = fmin(least, s->limits[i].allowed_share);
     }
     if (!(s->least_per_s > 0 && s->least_per_s <= s->first_per_s &&
           s->first_per_s <= s->most_per_s && isfinite(s->most_per_s)))

@@ -116,6 +116,8 @@ enum ls_err coord_merge_create(const struct coord_merge_options *options,
     if (!span_ok(options->warmup_ns) || !span_ok(options->measure_ns) ||
         !span_ok(options->drain_ns) || options->interval_ns <= 0 || !span_ok(options->interval_ns))
         return ls_fail(diag, LS_EINVAL, "a phase or an interval has no sensible length");
+    if (options->limit_count > COORD_MERGE_LIMITS_MAX)
+        return ls_fail(diag, LS_ERANGE, "%zu limits are too many", options->limit_count);
     intervals =
         (options->warmup_ns + options->measure_ns + options->drain_ns) / options->interval_ns +
         INTERVALS_OVER;
@@ -128,6 +130,9 @@ enum ls_err coord_merge_create(const struct coord_merge_options *options,
         return ls_fail(diag, LS_ENOMEM, "no memory to merge the reports");
     merge->options = *options;
     merge->options.agents = NULL;
+    for (size_t i = 0; i < options->limit_count; i++)
+        merge->limits_ns[i] = options->limits_ns[i];
+    merge->options.limits_ns = merge->limits_ns;
     merge->index_end = (uint32_t)intervals;
     merge->latest = -1;
     rc = agents_init(merge, options);
@@ -370,6 +375,9 @@ static enum ls_err add_to_all(struct coord_merge *merge, const Ls__IntervalRepor
     if (point == NULL)
         return ls_fail(diag, LS_ENOMEM, "no memory for the time series");
     add_counts(point, report);
+    for (size_t i = 0; i < merge->options.limit_count; i++)
+        point->slower[i] +=
+            ls_hist_above(merge->scratch.of[coord_merge_primary(merge)], merge->limits_ns[i]);
     if (report->index < merge->base)
         return touches_window(merge, report->index, report->length_ns)
                    ? write_lines(merge->log, report->index * merge->options.interval_ns,

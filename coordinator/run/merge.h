@@ -21,6 +21,7 @@
 #include "proto/wire.pb-c.h"
 
 #define COORD_MERGE_WINDOW       8u
+#define COORD_MERGE_LIMITS_MAX   8u
 #define COORD_MERGE_MEMORY_LEAST 1000u /* connections of a client: fewer tell nothing of memory */
 
 struct coord_merge;
@@ -42,6 +43,8 @@ struct coord_merge_options {
     int64_t interval_ns;             /* > 0 */
     bool fixed_count;                /* the window ends with the last completion of a client */
     double offered_per_s;            /* 0: closed loop */
+    const int64_t *limits_ns;        /* copied; intervals count what is slower; may be NULL */
+    size_t limit_count;              /* at most COORD_MERGE_LIMITS_MAX */
     struct coord_store_trial *files; /* borrowed; NULL: nothing is written */
 };
 

@@ -80,6 +80,7 @@ struct merge_point {
     int64_t p50_ns;
     int64_t p99_ns;
     int64_t max_ns;
+    uint64_t slower[COORD_MERGE_LIMITS_MAX]; /* than each of the limits */
 };
 
 struct coord_merge {
@@ -92,6 +93,7 @@ struct coord_merge {
     int64_t start_ns;
     int64_t start_wall_ns;
 
+    int64_t limits_ns[COORD_MERGE_LIMITS_MAX];
     struct merge_hists scratch; /* the report at hand */
     struct merge_slot slots[COORD_MERGE_WINDOW];
     uint32_t base; /* the interval of the oldest slot; interval i is in slot i % WINDOW */

@@ -526,6 +526,22 @@ static void fill_clients(struct finish *f)
     fill_latencies(f, &merge->total, LATENCY_FIELDS(trial));
 }
 
+static bool fill_slower(struct finish *f, Ls__Interval *interval, const struct merge_point *point)
+{
+    size_t n = f->merge->options.limit_count;
+
+    if (n == 0)
+        return true;
+    interval->slower = malloc(n * sizeof(*interval->slower));
+    if (interval->slower == NULL) {
+        f->no_memory = true;
+        return false;
+    }
+    (void)memcpy(interval->slower, point->slower, n * sizeof(*interval->slower));
+    interval->n_slower = n;
+    return true;
+}
+
 static void fill_intervals(struct finish *f)
 {
     const struct coord_merge *merge = f->merge;
@@ -548,6 +564,8 @@ static void fill_intervals(struct finish *f)
         interval->p50_ns = point->p50_ns;
         interval->p99_ns = point->p99_ns;
         interval->max_ns = point->max_ns;
+        if (!fill_slower(f, interval, point))
+            return;
     }
 }
 

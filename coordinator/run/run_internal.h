@@ -43,6 +43,9 @@ struct run {
     char waited_for[1024]; /* what was said last of who is missing */
     /* the trial that runs */
     const struct coord_trial *trial;
+    const char *part;         /* how its folder calls the workload */
+    const int64_t *limits_ns; /* of a search; its intervals count what is slower */
+    size_t limit_count;
     Ls__Target target; /* the trial's, with the address that it is loaded at; borrows all else */
     struct coord_machine *machine;
     struct coord_merge *merge;
@@ -81,6 +84,13 @@ const char *run_target_host(const struct run *r, const Ls__Target *target);
 
 /* run_trial.c */
 void run_load_calibration(struct run *r);
+/* From the first command to a trial on the disk. *out_trial is the caller's; NULL: interrupted, or
+ * the disk did not take it. */
+enum ls_err run_measure(struct run *r, const struct coord_trial *trial, const char *part,
+                        Ls__Trial **out_trial, struct ls_diag *diag) LS_NODISCARD;
+/* run_search.c: a trial that looks for the largest rate, probe by probe. *out_trial as above. */
+enum ls_err run_search(struct run *r, const struct coord_trial *trial, Ls__Trial **out_trial,
+                       struct ls_diag *diag) LS_NODISCARD;
 /* From the first command to the trial in the result and on the disk. */
 enum ls_err run_one_trial(struct run *r, const struct coord_trial *trial,
                           struct ls_diag *diag) LS_NODISCARD;

@@ -169,7 +169,7 @@ static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_d
 
     env.ctx = r;
     if (r->store != NULL)
-        rc = coord_store_trial_begin(r->store, r->trial->index, r->trial->target->name, w->name,
+        rc = coord_store_trial_begin(r->store, r->trial->index, r->trial->target->name, r->part,
                                      r->trial->repetition, &r->files, diag);
     if (rc == LS_OK)
         rc = coord_merge_create(
@@ -182,6 +182,8 @@ static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_d
                                            .interval_ns = w->interval->ns,
                                            .fixed_count = coord_load_is_fixed_count(w),
                                            .offered_per_s = coord_load_offered_per_s(w),
+                                           .limits_ns = r->limits_ns,
+                                           .limit_count = r->limit_count,
                                            .files = r->files },
             &r->merge, diag);
     if (rc != LS_OK)
@@ -399,8 +401,9 @@ static enum ls_err fill_address(const struct run *r, Ls__Trial *trial)
     return coord_fill_text(&trial->address, address);
 }
 
-/* From what was measured to a Trial in the result and on the disk. */
-static enum ls_err close_trial(struct run *r, struct ls_diag *diag)
+/* From what was measured to a Trial on the disk. It is handed out unless the run was interrupted or
+ * the disk did not take it: *out_trial is then NULL. */
+static enum ls_err close_trial(struct run *r, Ls__Trial **out_trial, struct ls_diag *diag)
 {
     const struct coord_machine_failure *failure = coord_machine_failure(r->machine);
     struct coord_books books = { "", "", "" };
@@ -453,7 +456,8 @@ static enum ls_err close_trial(struct run *r, struct ls_diag *diag)
         ls__trial__free_unpacked(trial, NULL);
         return rc;
     }
-    return coord_fill_add_trial(r->result, trial, diag);
+    *out_trial = trial;
+    return LS_OK;
 }
 
 /* The next trial needs agents that listen. */
@@ -465,12 +469,16 @@ static void give_up_stuck(struct run *r)
     }
 }
 
-enum ls_err run_one_trial(struct run *r, const struct coord_trial *trial, struct ls_diag *diag)
+/* A trial on its own, whatever becomes of it. part: how its folder calls the workload. */
+enum ls_err run_measure(struct run *r, const struct coord_trial *trial, const char *part,
+                        Ls__Trial **out_trial, struct ls_diag *diag)
 {
     struct places places = { 0 };
     enum ls_err rc;
 
+    *out_trial = NULL;
     r->trial = trial;
+    r->part = part;
     r->target = *trial->target;
     r->target.host = ls_pb_text(run_target_host(r, trial->target));
     r->store_failed = false;
@@ -489,7 +497,7 @@ enum ls_err run_one_trial(struct run *r, const struct coord_trial *trial, struct
         coord_machine_start(r->machine, ls_clock_mono_ns());
         while (coord_machine_stage(r->machine) != COORD_STAGE_DONE && !r->leaving)
             run_pump(r, INT64_MAX);
-        rc = close_trial(r, diag);
+        rc = close_trial(r, out_trial, diag);
         give_up_stuck(r);
     }
     coord_store_trial_discard(r->files);
@@ -500,4 +508,16 @@ enum ls_err run_one_trial(struct run *r, const struct coord_trial *trial, struct
     r->merge = NULL;
     places_fini(&places);
     return rc;
+}
+
+enum ls_err run_one_trial(struct run *r, const struct coord_trial *trial, struct ls_diag *diag)
+{
+    Ls__Trial *measured = NULL;
+    enum ls_err rc = coord_load_is_search(trial->workload)
+                         ? run_search(r, trial, &measured, diag)
+                         : run_measure(r, trial, trial->workload->name, &measured, diag);
+
+    if (rc != LS_OK || measured == NULL)
+        return rc;
+    return coord_fill_add_trial(r->result, measured, diag);
 }

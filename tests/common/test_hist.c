@@ -101,6 +101,25 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Against the sorted samples: never low, at most 0.1 % high, never above the maximum. */
+static void what_is_above_a_value_is_counted_by_buckets(void **state)
+{
+    struct ls_hist *hist;
+
+    (void)state;
+    assert_int_equal(ls_hist_create(&hist), LS_OK);
+    assert_int_equal(ls_hist_above(hist, 0), 0);
+    for (int64_t value = 1; value <= 1000; value++)
+        ls_hist_record(hist, value); /* buckets of one value each */
+    ls_hist_record_n(hist, INT64_C(10000000), 7);
+    assert_int_equal(ls_hist_above(hist, -1), 1007);
+    assert_int_equal(ls_hist_above(hist, 0), 1007);
+    assert_int_equal(ls_hist_above(hist, 400), 607);
+    assert_int_equal(ls_hist_above(hist, 1000), 7);
+    assert_int_equal(ls_hist_above(hist, INT64_C(10000000)), 0);
+    assert_int_equal(ls_hist_above(hist, INT64_MAX), 0);
+    ls_hist_destroy(hist);
+}
+
 static void quantiles_are_never_low_and_at_most_a_thousandth_high(void **state)
 {
     static const double quantiles[] = { 0,   0.001, 0.01,  0.1,    0.25,    0.5, 0.75,
@@ -350,6 +369,7 @@ int main(void)
         cmocka_unit_test(buckets_cover_the_range_without_gap_or_overlap),
         cmocka_unit_test(an_empty_histogram_answers_zero),
         cmocka_unit_test(values_out_of_range_are_counted_at_its_ends),
+        cmocka_unit_test(what_is_above_a_value_is_counted_by_buckets),
         cmocka_unit_test(quantiles_are_never_low_and_at_most_a_thousandth_high),
         cmocka_unit_test(the_rank_is_the_ceiling_of_quantile_times_count),
         cmocka_unit_test(merging_gives_the_histogram_of_the_union),

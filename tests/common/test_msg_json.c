@@ -313,8 +313,9 @@ static void fill(ProtobufCMessage *message, struct ls_rng *rng, unsigned depth)
             size_t size = f->type == PROTOBUF_C_TYPE_BYTES ? sizeof(ProtobufCBinaryData) : 8;
             unsigned char *list = n == 0 ? NULL : calloc(n, size);
 
-            /* every repeated field of the vocabulary holds strings or messages */
-            assert_true(f->type == PROTOBUF_C_TYPE_STRING || f->type == PROTOBUF_C_TYPE_MESSAGE);
+            /* every repeated field of the vocabulary holds strings, messages or 64-bit counts */
+            assert_true(f->type == PROTOBUF_C_TYPE_STRING || f->type == PROTOBUF_C_TYPE_MESSAGE ||
+                        f->type == PROTOBUF_C_TYPE_UINT64);
             for (size_t k = 0; k < n; k++) {
                 fill_value(f, list + k * size, rng, depth);
                 if (strcmp(f->name, "env") == 0 || strcmp(f->name, "headers") == 0) {

@@ -246,6 +246,42 @@ static void counts_and_sizes_that_are_none_are_refused(void **state)
     }
 }
 
+static void shares_are_percentages(void **state)
+{
+    static const struct {
+        const char *text;
+        double share;
+        const char *again;
+    } good[] = {
+        { "0%", 0, "0%" },           { "0.1%", 0.001, "0.1%" },  { "5%", 0.05, "5%" },
+        { "100%", 1, "100%" },       { "2.50%", 0.025, "2.5%" }, { "0.00001%", 1e-7, "0.00001%" },
+        { "33.3%", 0.333, "33.3%" },
+    };
+    static const struct refusal bad[] = {
+        { "", LS_EINVAL },    { "%", LS_EINVAL },      { "0.1", LS_EINVAL }, { "-1%", LS_EINVAL },
+        { "1 %", LS_EINVAL }, { ".5%", LS_EINVAL },    { "5.%", LS_EINVAL }, { "1e1%", LS_EINVAL },
+        { "5%%", LS_EINVAL }, { "100.1%", LS_ERANGE },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LS_ARRAY_LEN(good); i++) {
+        char out[48];
+        double share = 42;
+
+        if (ls_parse_share(good[i].text, &share, NULL) != LS_OK)
+            fail_msg("refused: %s", good[i].text);
+        assert_true(share == good[i].share);
+        assert_string_equal(ls_format_share(share, out, sizeof(out)), good[i].again);
+    }
+    for (size_t i = 0; i < LS_ARRAY_LEN(bad); i++) {
+        double share = 42;
+
+        if (ls_parse_share(bad[i].text, &share, NULL) != bad[i].rc)
+            fail_msg("\"%s\" is not answered with %s", bad[i].text, ls_err_name(bad[i].rc));
+        assert_true(share == 42);
+    }
+}
+
 static void whatever_is_written_reads_back_equal(void **state)
 {
     struct ls_rng rng;
@@ -362,6 +398,7 @@ int main(void)
         cmocka_unit_test(rates_that_are_none_are_refused),
         cmocka_unit_test(counts_and_sizes_read_as_people_write_them),
         cmocka_unit_test(counts_and_sizes_that_are_none_are_refused),
+        cmocka_unit_test(shares_are_percentages),
         cmocka_unit_test(whatever_is_written_reads_back_equal),
         cmocka_unit_test(reports_show_three_digits),
         cmocka_unit_test(rounded_forms_are_right_to_three_digits),

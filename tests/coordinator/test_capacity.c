@@ -61,7 +61,7 @@ static void load(struct server *server, const struct coord_capacity_probe *probe
     server->per_s *= 1 - server->slower;
 }
 
-static const struct coord_capacity_limit p99[] = { { "p99", 0.01 } };
+static const struct coord_capacity_limit p99[] = { { .name = "p99", .allowed_share = 0.01 } };
 
 static struct coord_capacity_settings settings_for(const struct server *server, uint64_t seed)
 {
@@ -345,8 +345,9 @@ static void refused(const struct coord_capacity_settings *settings, enum ls_err 
 
 static void settings_that_cannot_work_are_refused(void **state)
 {
-    static const struct coord_capacity_limit rare[] = { { "p99.999", 0.00001 } };
-    static const struct coord_capacity_limit none[] = { { "all", 1 } };
+    static const struct coord_capacity_limit rare[] = { { .name = "p99.999",
+                                                          .allowed_share = 0.00001 } };
+    static const struct coord_capacity_limit none[] = { { .name = "all", .allowed_share = 1 } };
     struct coord_capacity_settings s = good();
 
     (void)state;

@@ -80,6 +80,11 @@ bench $url --min-wait 100us --io libev|--min-wait goes with neither
 bench $url --think 5ms -R 10/s|--think
 bench $url --poisson|needs a rate
 bench $url --lifetime 0|--lifetime
+bench $url --find-capacity|needs a limit
+bench $url --p99 10ms|limits of --find-capacity
+bench $url --find-capacity --p99 10ms -R 5|chooses rates and lengths itself
+bench $url --find-capacity --p99 10ms --errors 5|a percentage such as
+bench $url --find-capacity --p50 10ms --p99 5ms|is less than p50
 bench $url more|unexpected argument 'more'
 bench ftp://127.0.0.1/|is not an http
 bench http://|no host

@@ -1,0 +1,437 @@
+/* A trial that looks for the largest rate at which limits hold: its probes are trials of their own,
+ * each with a folder, and the last confirmation becomes the trial of the result. */
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/units.h"
+#include "coordinator/plan/load_law.h"
+#include "coordinator/result/message.h"
+#include "coordinator/result/requests.h"
+#include "coordinator/run/capacity.h"
+#include "coordinator/run/fill.h"
+#include "coordinator/run/run_internal.h"
+#include "coordinator/run/verdict.h"
+
+#define ABOVE_SHARE      0.10               /* the second confirmation's rate, above the first's */
+#define PROBE_TIMEOUT_NS INT64_C(500000000) /* at least, and several times the largest limit */
+#define TIMEOUT_FACTOR   10
+#define INTERVAL_MIN_NS  INT64_C(50000000)
+#define SERVER_BUSY      0.90 /* of its CPUs, in a probe that breaks a limit */
+
+struct search {
+    struct run *r;
+    const struct coord_trial *trial;
+    const Ls__Capacity *plan;
+    struct coord_load_limit limits[COORD_LOAD_LIMITS_MAX];
+    struct coord_capacity_limit allowed[COORD_LOAD_LIMITS_MAX];
+    int64_t limits_ns[COORD_LOAD_LIMITS_MAX];
+    size_t limit_count;
+    struct coord_capacity *capacity; /* owned */
+    Ls__CapacityResult *result;      /* owned */
+    Ls__Trial *kept;                 /* owned: the latest confirmation, or any probe at first */
+    bool kept_is_confirmation;
+    int64_t began_ns;
+};
+
+/* ---- one probe's load */
+
+/* The workload with a rate in place of the search. Messages and texts but these are the plan's. */
+struct probe_load {
+    Ls__Workload workload;
+    Ls__Load load;
+    Ls__Poisson poisson;
+    Ls__Constant constant;
+    Ls__Rate rate;
+    Ls__Duration measure;
+    Ls__Duration interval;
+    Ls__Duration timeout;
+};
+
+static int64_t largest_limit(const struct search *s)
+{
+    int64_t most = 0;
+
+    for (size_t i = 0; i < s->limit_count; i++) {
+        if (s->limits_ns[i] != INT64_MAX && s->limits_ns[i] > most)
+            most = s->limits_ns[i];
+    }
+    return most;
+}
+
+/* What takes ten times as long as any limit has broken them all; to wait for more would only make
+ * the drain after an overload longer. */
+static int64_t timeout_of(const struct search *s)
+{
+    int64_t ns = largest_limit(s) * TIMEOUT_FACTOR, asked = s->trial->workload->timeout->ns;
+
+    ns = ns > PROBE_TIMEOUT_NS ? ns : PROBE_TIMEOUT_NS;
+    return ns < asked ? ns : asked;
+}
+
+static void make_load(const struct search *s, const struct coord_capacity_probe *probe,
+                      struct probe_load *p)
+{
+    bool constant = s->plan->arrivals == LS__ARRIVALS__ARRIVALS_CONSTANT;
+    int64_t interval_ns = probe->window_ns / COORD_CAPACITY_BATCHES;
+
+    p->workload = *s->trial->workload;
+    ls__load__init(&p->load);
+    ls__poisson__init(&p->poisson);
+    ls__constant__init(&p->constant);
+    ls__rate__init(&p->rate);
+    ls__duration__init(&p->measure);
+    ls__duration__init(&p->interval);
+    ls__duration__init(&p->timeout);
+    p->rate.per_s = probe->rate_per_s;
+    p->poisson.rate = p->constant.rate = &p->rate;
+    p->poisson.has_queue = p->constant.has_queue = 1;
+    p->poisson.queue = p->constant.queue = s->plan->queue;
+    if (constant) {
+        p->load.law_case = LS__LOAD__LAW_CONSTANT;
+        p->load.constant = &p->constant;
+    } else {
+        p->load.law_case = LS__LOAD__LAW_POISSON;
+        p->load.poisson = &p->poisson;
+    }
+    p->measure.ns = probe->window_ns;
+    p->interval.ns = interval_ns > INTERVAL_MIN_NS ? interval_ns : INTERVAL_MIN_NS;
+    p->timeout.ns = timeout_of(s);
+    p->workload.load = &p->load;
+    p->workload.measure = &p->measure;
+    p->workload.interval = &p->interval;
+    p->workload.timeout = &p->timeout;
+}
+
+/* ---- what it came to */
+
+static bool has_reason(const Ls__Trial *trial, const char *code, Ls__Verdict least)
+{
+    for (size_t i = 0; i < trial->n_reasons; i++) {
+        if (strcmp(trial->reasons[i]->code, code) == 0 && trial->reasons[i]->verdict >= least)
+            return true;
+    }
+    return false;
+}
+
+static double server_cpus(const struct run *r)
+{
+    return r->cpus.servers > 0 ? ls_cpuset_count(&r->cpus.agents[0]) : 0;
+}
+
+static enum coord_limited_by limited_by(const struct search *s, const Ls__Trial *trial)
+{
+    const Ls__Verdict invalid = LS__VERDICT__VERDICT_INVALID;
+    double cpus = server_cpus(s->r);
+
+    if (has_reason(trial, "generator_limited", invalid) ||
+        has_reason(trial, "generator_stalled", invalid) || has_reason(trial, "send_lag", invalid))
+        return COORD_LIMITED_BY_CLIENT;
+    if (trial->server != NULL && cpus > 0 && trial->server->cpu_cores_used >= SERVER_BUSY * cpus)
+        return COORD_LIMITED_BY_SERVER;
+    if (has_reason(trial, "listen_overflows", LS__VERDICT__VERDICT_SUSPECT))
+        return COORD_LIMITED_BY_SERVER;
+    if (has_reason(trial, "tcp_retransmits", LS__VERDICT__VERDICT_SUSPECT) ||
+        has_reason(trial, "client_retransmits", LS__VERDICT__VERDICT_SUSPECT))
+        return COORD_LIMITED_BY_NETWORK;
+    return COORD_LIMITED_BY_UNKNOWN;
+}
+
+static uint64_t least_of(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A batch an interval; what was shed broke every limit, and is put to the last. */
+static void fill_batches(const struct search *s, const Ls__Trial *trial,
+                         struct coord_capacity_batch *batches)
+{
+    for (size_t i = 0; i < trial->n_intervals; i++) {
+        const Ls__Interval *interval = trial->intervals[i];
+        uint64_t shed = i + 1 == trial->n_intervals ? trial->requests->shed : 0;
+        uint64_t requests = interval->completed + interval->errors + shed;
+
+        batches[i].requests = requests;
+        for (size_t k = 0; k < s->limit_count && k < interval->n_slower; k++)
+            batches[i].breaking[k] =
+                least_of(requests, interval->slower[k] + interval->errors + shed);
+    }
+}
+
+static enum ls_err report(struct search *s, const Ls__Trial *trial, int64_t took_ns,
+                          struct ls_diag *diag)
+{
+    struct coord_capacity_batch *batches = calloc(trial->n_intervals + 1, sizeof(*batches));
+    struct coord_capacity_seen seen = { .batches = batches,
+                                        .batch_count = trial->n_intervals,
+                                        .took_ns = took_ns };
+    enum ls_err rc;
+
+    if (batches == NULL)
+        return ls_fail(diag, LS_ENOMEM, "no memory for the batches of a probe");
+    seen.died = strcmp(trial->status, "done") != 0 || trial->requests == NULL ||
+                has_reason(trial, "target_died", LS__VERDICT__VERDICT_INVALID);
+    seen.limited_by = limited_by(s, trial);
+    if (!seen.died)
+        fill_batches(s, trial, batches);
+    rc = coord_capacity_report(s->capacity, &seen, diag);
+    free(batches);
+    return rc;
+}
+
+/* The reason that weighs most, for people. */
+static const char *worst_reason(const Ls__Trial *trial)
+{
+    const Ls__Reason *worst = NULL;
+
+    for (size_t i = 0; i < trial->n_reasons; i++) {
+        if (worst == NULL || trial->reasons[i]->verdict > worst->verdict)
+            worst = trial->reasons[i];
+    }
+    return worst != NULL ? worst->text : "";
+}
+
+static const char *finding_name(enum coord_capacity_verdict verdict)
+{
+    static const char *const names[] = { "holds", "breaks", "unclear", "useless" };
+
+    static_assert(LS_ARRAY_LEN(names) == COORD_CAPACITY_VERDICT_COUNT, "a name for each");
+    return names[verdict];
+}
+
+static bool add_probe(struct search *s, const Ls__Trial *trial)
+{
+    const struct coord_capacity_point *points;
+    size_t n = coord_capacity_points(s->capacity, &points);
+    const struct coord_capacity_point *point = &points[n - 1];
+    Ls__CapacityProbe *probe = coord_message_append(&s->result->n_probes, &s->result->probes,
+                                                    &ls__capacity_probe__descriptor);
+
+    if (probe == NULL ||
+        !coord_message_string(&probe->kind, coord_capacity_kind_name(point->probe.kind)) ||
+        !coord_message_string(&probe->limited_by, coord_limited_by_name(point->limited_by)) ||
+        !coord_message_string(&probe->folder, trial->folder) ||
+        !coord_message_string(&probe->why, worst_reason(trial)))
+        return false;
+    probe->rate_per_s = point->probe.rate_per_s;
+    probe->window_ns = point->probe.window_ns;
+    probe->throughput_per_s = trial->throughput_per_s;
+    if (trial->response_time != NULL) {
+        probe->p50_ns = trial->response_time->p50_ns;
+        probe->p99_ns = trial->response_time->p99_ns;
+    }
+    if (trial->server != NULL)
+        probe->server_cores_used = trial->server->cpu_cores_used;
+    return true;
+}
+
+/* Every new probe changes what the others are worth. */
+static bool update_findings(struct search *s)
+{
+    const struct coord_capacity_point *points;
+    size_t n = coord_capacity_points(s->capacity, &points);
+
+    for (size_t i = 0; i < n && i < s->result->n_probes; i++) {
+        Ls__CapacityProbe *probe = s->result->probes[i];
+
+        probe->share = points[i].share;
+        probe->share_error = points[i].share_error;
+        if (!coord_message_string(&probe->finding, finding_name(points[i].verdict)) ||
+            !coord_message_string(&probe->limit, s->limits[points[i].limit].name))
+            return false;
+    }
+    return true;
+}
+
+static void say_probe(const struct search *s)
+{
+    const Ls__CapacityProbe *probe = s->result->probes[s->result->n_probes - 1];
+    struct coord_capacity_answer answer;
+    char rate[48], p99[48], low[48], high[48];
+
+    coord_capacity_answer(s->capacity, &answer);
+    coord_progress_say(
+        s->r->progress, "%s at %s/s: %s (%.3g %% beyond %s, p99 %s); between %s/s and %s/s",
+        probe->kind, ls_human_count(probe->rate_per_s, rate, sizeof(rate)), probe->finding,
+        probe->share * 100, probe->limit,
+        ls_human_duration((double)probe->p99_ns, p99, sizeof(p99)),
+        ls_human_count(answer.low_per_s, low, sizeof(low)),
+        isfinite(answer.high_per_s) ? ls_human_count(answer.high_per_s, high, sizeof(high)) : "?");
+}
+
+/* The latest confirmation stands for the search; before there is one, the latest probe. */
+static void keep(struct search *s, enum coord_capacity_kind kind, Ls__Trial *trial)
+{
+    bool confirmation = kind == COORD_PROBE_CONFIRM;
+
+    if (s->kept_is_confirmation && !confirmation) {
+        ls__trial__free_unpacked(trial, NULL);
+        return;
+    }
+    if (s->kept != NULL)
+        ls__trial__free_unpacked(s->kept, NULL);
+    s->kept = trial;
+    s->kept_is_confirmation = confirmation;
+}
+
+/* *out_goes_on is false when the run was interrupted: nothing is kept of the trial then. */
+static enum ls_err run_probe(struct search *s, const struct coord_capacity_probe *probe,
+                             bool *out_goes_on, struct ls_diag *diag)
+{
+    struct coord_trial trial = *s->trial;
+    bool invalid = s->r->invalid, incomplete = s->r->incomplete;
+    int64_t began_ns = ls_clock_mono_ns();
+    struct probe_load load;
+    Ls__Trial *measured = NULL;
+    char part[300];
+    enum ls_err rc;
+
+    make_load(s, probe, &load);
+    trial.workload = &load.workload;
+    (void)snprintf(part, sizeof(part), "%.200s-probe%03u", s->trial->workload->name,
+                   probe->index + 1);
+    rc = run_measure(s->r, &trial, part, &measured, diag);
+    s->r->trial = NULL; /* its workload goes now */
+    /* A probe that is invalid, or too much for the target, is a finding. */
+    s->r->invalid = invalid;
+    s->r->incomplete = incomplete;
+    *out_goes_on = measured != NULL;
+    if (rc != LS_OK || measured == NULL)
+        return rc;
+    rc = report(s, measured, ls_clock_mono_ns() - began_ns, diag);
+    if (rc == LS_OK && (!add_probe(s, measured) || !update_findings(s)))
+        rc = ls_fail(diag, LS_ENOMEM, "no memory for a probe's result");
+    if (rc == LS_OK)
+        say_probe(s);
+    keep(s, probe->kind, measured);
+    return rc;
+}
+
+/* ---- the whole */
+
+static enum ls_err begin(struct search *s, struct ls_diag *diag)
+{
+    const Ls__Capacity *plan = s->plan;
+    struct coord_capacity_settings settings = {
+        .limits = s->allowed,
+        .first_per_s = plan->start->per_s,
+        .least_per_s = plan->least->per_s,
+        .most_per_s = plan->most->per_s,
+        .precision = plan->precision->of_one,
+        .budget_ns = plan->budget->ns,
+        .probe_ns = plan->probe->ns,
+        .probe_most_ns = plan->longest_probe->ns,
+        .confirm_ns = plan->confirm->ns,
+        .overhead_ns = COORD_TRIAL_OVERHEAD_NS + s->trial->workload->warmup->ns,
+        .above = ABOVE_SHARE,
+        .seed = s->r->options->trials->seed + s->trial->index,
+    };
+
+    s->limit_count = coord_load_limits(plan->limits, s->limits);
+    for (size_t i = 0; i < s->limit_count; i++) {
+        s->allowed[i] =
+            (struct coord_capacity_limit){ .name = s->limits[i].name,
+                                           .allowed_share = s->limits[i].allowed_share,
+                                           .coarse = s->limits[i].limit_ns == INT64_MAX };
+        s->limits_ns[i] = s->limits[i].limit_ns;
+    }
+    settings.limit_count = s->limit_count;
+    s->began_ns = ls_clock_mono_ns();
+    s->result = coord_message_new(&ls__capacity_result__descriptor);
+    if (s->result == NULL)
+        return ls_fail(diag, LS_ENOMEM, "no memory for a search");
+    return coord_capacity_create(&settings, &s->capacity, diag);
+}
+
+static bool fill_limits(struct search *s)
+{
+    s->result->limits = calloc(s->limit_count, sizeof(char *));
+    if (s->result->limits == NULL)
+        return false;
+    for (size_t i = 0; i < s->limit_count; i++) {
+        s->result->limits[i] = strdup(s->limits[i].name);
+        if (s->result->limits[i] == NULL)
+            return false;
+        s->result->n_limits++;
+    }
+    return true;
+}
+
+/* What the answer makes of the trial. */
+static void judge(struct search *s, const struct coord_capacity_answer *answer)
+{
+    if (answer->limited_by == COORD_LIMITED_BY_CLIENT)
+        coord_verdict_add(s->kept, "capacity_client_limited", LS__VERDICT__VERDICT_INVALID,
+                          "the clients were the limit, so %.6g/s is no more than a lower bound: "
+                          "%s; give them more CPUs or more hosts",
+                          answer->rate_per_s, answer->why);
+    else if (!answer->found)
+        coord_verdict_add(s->kept, "capacity_not_found", LS__VERDICT__VERDICT_INVALID, "%s",
+                          answer->why);
+    else if (!answer->settled)
+        coord_verdict_add(s->kept, "capacity_unsettled", LS__VERDICT__VERDICT_SUSPECT,
+                          "the capacity is not settled: %s", answer->why);
+}
+
+static enum ls_err finish(struct search *s, struct ls_diag *diag)
+{
+    struct coord_capacity_answer answer;
+
+    coord_capacity_answer(s->capacity, &answer);
+    s->result->rate_per_s = answer.rate_per_s;
+    s->result->low_per_s = answer.low_per_s;
+    s->result->high_per_s = isfinite(answer.high_per_s) ? answer.high_per_s : 0;
+    s->result->settled = answer.settled;
+    s->result->took_ns = ls_clock_mono_ns() - s->began_ns;
+    if (!fill_limits(s) || !coord_message_string(&s->result->why, answer.why) ||
+        !coord_message_string(&s->result->limited_by, coord_limited_by_name(answer.limited_by)))
+        return ls_fail(diag, LS_ENOMEM, "no memory for a search's result");
+    judge(s, &answer);
+    s->r->invalid |= s->kept->verdict == LS__VERDICT__VERDICT_INVALID;
+    s->r->incomplete |= strcmp(s->kept->status, "done") != 0;
+    s->kept->capacity = s->result;
+    s->result = NULL;
+    return LS_OK;
+}
+
+static enum ls_err search(struct search *s, struct ls_diag *diag)
+{
+    char law[COORD_LAW_TEXT_MAX];
+    struct coord_capacity_probe probe;
+    bool goes_on = true;
+    enum ls_err rc = begin(s, diag);
+
+    s->r->limits_ns = s->limits_ns;
+    s->r->limit_count = s->limit_count;
+    while (rc == LS_OK && goes_on && coord_capacity_next(s->capacity, &probe))
+        rc = run_probe(s, &probe, &goes_on, diag);
+    s->r->limits_ns = NULL;
+    s->r->limit_count = 0;
+    if (rc != LS_OK || !goes_on || s->kept == NULL)
+        return rc;
+    rc = finish(s, diag);
+    if (rc == LS_OK)
+        rc = coord_fill_text(&s->kept->load, coord_load_describe(s->trial->workload, law));
+    return rc;
+}
+
+enum ls_err run_search(struct run *r, const struct coord_trial *trial, Ls__Trial **out_trial,
+                       struct ls_diag *diag)
+{
+    struct search s = { .r = r, .trial = trial, .plan = trial->workload->load->capacity };
+    enum ls_err rc = search(&s, diag);
+
+    *out_trial = NULL;
+    if (rc == LS_OK && s.kept != NULL && s.kept->capacity != NULL) {
+        *out_trial = s.kept;
+        s.kept = NULL;
+    }
+    if (s.kept != NULL)
+        ls__trial__free_unpacked(s.kept, NULL);
+    coord_message_free(s.result);
+    coord_capacity_destroy(s.capacity);
+    return rc;
+}

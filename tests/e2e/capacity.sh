@@ -1,0 +1,42 @@
+#!/bin/sh
+# A search for a capacity goes from probe to probe, each a trial with its folder; what it says follows
+# from what its probes saw. How large the rate is, is the machine's business, not this test's.
+. "$(dirname -- "$0")/lib.sh"
+need node
+
+start responder "$agent" respond --die-with-parent
+wait_until 10 grep -q '^listening on' responder.log
+port=$(sed -n 's/^listening on .*:\([0-9]*\)$/\1/p' responder.log)
+cat >plan.yaml <<PLAN
+name: searched
+targets:
+  - {name: responder, host: 127.0.0.1, port: $port, external: true}
+workloads:
+  - name: hello
+    connections: 8
+    http: {requests: [{path: /}]}
+    warmup: 100ms
+    load:
+      capacity: {limits: {p99: 200ms}, start: 500/s, most: 2k/s, budget: 24s, probe: 1s, longest_probe: 1s, confirm: 1s}
+schedule: {repetitions: 1, seed: 7}
+PLAN
+expect 0 "$lockstep" check plan.yaml
+says out 'capacity within p99 200ms, errors 0.1%'
+
+# 2,000 requests a second do not bring this server anywhere near 200 ms: the limits hold at all rates
+# that were allowed, which is said, and is no capacity.
+expect "0 4" "$lockstep" run plan.yaml --out result --json
+holds out 'r.trials.length === 1 && r.trials[0].load.startsWith("capacity within p99 200ms")'
+holds out '(c => c.probes.length >= 3 && c.probes.every((p) => p.rate_per_s <= 2000 && p.window_ns >= 1e9))(r.trials[0].capacity)'
+holds out '(c => c.limits.join() === "p99 200ms,errors 0.1%" && c.why.length > 0 && !c.settled)(r.trials[0].capacity)'
+holds out '(c => c.probes[0].kind === "bracket" && c.probes[0].rate_per_s === 500)(r.trials[0].capacity)'
+holds out '(c => c.rate_per_s <= 2000 && c.low_per_s <= c.rate_per_s)(r.trials[0].capacity)'
+holds out 'r.trials[0].reasons.some((x) => x.code.startsWith("capacity_"))'
+holds out "r.trials[0].capacity.probes.every((p) => require('fs').existsSync('result/' + p.folder + '/merged.hlog'))"
+expect 0 "$lockstep" report result
+says out 'Probes: responder'
+
+# A limit that nothing can meet is said, with its figure.
+sed 's/p99: 200ms/p99: 1us/; s|start: 500/s|start: 400/s, least: 200/s|' plan.yaml >never.yaml
+expect 4 "$lockstep" run never.yaml --out never --json
+holds out 'r.trials[0].capacity.rate_per_s === 0 && r.trials[0].reasons.some((x) => x.code.startsWith("capacity_"))'
