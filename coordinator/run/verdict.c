@@ -65,7 +65,7 @@ static coord_check_fn *const checks[] = {
     coord_check_generator,    coord_check_send_lag, coord_check_achieved, coord_check_shed,
     coord_check_pipelines,    coord_check_shared,   coord_check_foreign,  coord_check_network,
     coord_check_governor,     coord_check_window,   coord_check_trend,    coord_check_stalled,
-    coord_check_client_hosts, coord_check_headroom, coord_check_messages,
+    coord_check_client_hosts, coord_check_headroom, coord_check_messages, coord_check_unread,
 };
 
 static bool took_place(const Ls__Trial *trial)

@@ -25,6 +25,9 @@
 #define COORD_LIMIT_FOREIGN           0.05 /* of the server's CPUs */
 #define COORD_LIMIT_STEAL             0.02 /* of the server's CPUs, or a client's */
 #define COORD_LIMIT_QUEUED            0.05 /* of a worker's time: ready, but others had the CPU */
+#define COORD_LIMIT_QUEUED_INVALID    0.30
+#define COORD_LIMIT_UNREAD            0.20 /* of the mean service time: answers lay unread for so long */
+#define COORD_LIMIT_UNREAD_INVALID    0.50
 #define COORD_LIMIT_STALLED           0.05 /* of a worker's time: it came over 20 ms too late */
 #define COORD_LIMIT_STALLED_INVALID   0.20
 #define COORD_LIMIT_HEADROOM          0.70 /* of a calibrated ceiling */

@@ -69,6 +69,29 @@ void coord_check_stalled(struct judge *j)
     }
 }
 
+/* What the kernel's stamps say: the service time is the server's until the client's kernel has the
+ * answer, and the generator's own queue from there on. */
+void coord_check_unread(struct judge *j)
+{
+    const Ls__Latency *unread = j->trial->read_delay, *service = j->trial->service_time;
+    char mean[48];
+    double share;
+    bool much;
+
+    if (unread == NULL || service == NULL || unread->count == 0 || service->mean_ns <= 0)
+        return;
+    share = unread->mean_ns / service->mean_ns;
+    if (share <= COORD_LIMIT_UNREAD || unread->mean_ns <= (double)COORD_LIMIT_LAG_SUSPECT_NS)
+        return;
+    much = share > COORD_LIMIT_UNREAD_INVALID &&
+           unread->mean_ns > (double)COORD_LIMIT_LAG_INVALID_NS && j->trial->min_wait[0] == '\0';
+    coord_verdict_add(
+        j->trial, "read_delay", much && j->room.left ? INVALID : SUSPECT,
+        "answers lay unread in the clients' kernels for %s on average, %.0f %% of the "
+        "service time: kernel_time is the server's part of it",
+        ls_human_duration(unread->mean_ns, mean, sizeof(mean)), share * 100);
+}
+
 /* Against what the same client has made of a server that costs next to nothing. A calibration that
  * was itself limited by something else is a lower bound, and proves nothing. */
 void coord_check_headroom(struct judge *j)

@@ -43,6 +43,7 @@ coord_check_fn coord_check_clipped;
 /* verdict_generator.c: was the generator the limit? */
 coord_check_fn coord_check_generator;
 coord_check_fn coord_check_stalled;
+coord_check_fn coord_check_unread;
 coord_check_fn coord_check_headroom;
 coord_check_fn coord_check_send_lag;
 coord_check_fn coord_check_achieved;

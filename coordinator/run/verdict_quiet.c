@@ -93,11 +93,12 @@ static void check_client_host(struct judge *j, size_t index)
             : 0;
     double sent = j->trial->requests != NULL ? (double)j->trial->requests->sent : 0;
     uint32_t cpus = cpus_of(client);
+    bool much = queued > COORD_LIMIT_QUEUED_INVALID && j->room.left;
 
     if (queued > COORD_LIMIT_QUEUED && has_own_cpus(j, index))
-        coord_verdict_add(j->trial, "client_foreign_cpu", SUSPECT,
+        coord_verdict_add(j->trial, "client_foreign_cpu", much ? INVALID : SUSPECT,
                           "workers of %.60s waited %.1f %% of the time for their CPUs, which "
-                          "others had (%.2f cores)",
+                          "others had (%.2f cores), or a quota kept from them",
                           client->agent, queued * 100, client->foreign_cpu_cores);
     if (cpus > 0 && client->steal_cores > COORD_LIMIT_STEAL * cpus)
         coord_verdict_add(j->trial, "client_cpu_steal", SUSPECT,

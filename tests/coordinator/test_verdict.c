@@ -2,6 +2,7 @@
 #include "tests/support/test.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/attr.h"
@@ -514,6 +515,19 @@ static void disturbances_of_a_client_s_host_are_suspect(void **state)
     assert_true(coord_message_string(&rig.trial->clients[1]->cpus, "3"));
     rig.trial->clients[1]->cpu->runqueue_wait_ns = 240 * MS;
     assert_no_reason(&rig);
+    rig_init(&rig, &closed);
+    assert_true(coord_message_string(&rig.trial->clients[1]->cpus, "3"));
+    rig.trial->clients[1]->cpu->runqueue_wait_ns = 1500 * MS;
+    assert_one_reason(&rig, "client_foreign_cpu", SUSPECT, "waited 30.0 % of the time");
+    rig_init(&rig, &closed); /* as a CPU quota makes it */
+    assert_true(coord_message_string(&rig.trial->clients[1]->cpus, "3"));
+    rig.trial->clients[1]->cpu->runqueue_wait_ns = 1510 * MS;
+    assert_one_reason(&rig, "client_foreign_cpu", INVALID, "waited 30.2 % of the time");
+    rig_init(&rig, &closed);
+    assert_true(coord_message_string(&rig.trial->clients[1]->cpus, "3"));
+    rig.trial->clients[1]->cpu->runqueue_wait_ns = 4000 * MS;
+    rig.trial->server->cpu_cores_used = 0.97;
+    assert_one_reason(&rig, "client_foreign_cpu", SUSPECT, "waited 80.0 % of the time");
     rig_init(&rig, &closed); /* two workers on one CPU wait for each other */
     assert_true(coord_message_string(&rig.trial->clients[1]->cpus, "3"));
     rig.trial->clients[1]->workers = 2;
@@ -553,6 +567,47 @@ static void a_generator_that_stood_still_is_invalid_while_the_server_had_room(vo
     rig.trial->clients[0]->cpu->stalled = 0.5;
     rig.trial->server->cpu_cores_used = 0.97;
     assert_one_reason(&rig, "generator_stalled", SUSPECT, "50 %");
+}
+
+static void set_unread(struct rig *rig, double unread_ns, double service_ns)
+{
+    rig_init(rig, &closed);
+    rig->trial->read_delay = malloc(sizeof(*rig->trial->read_delay));
+    assert_non_null(rig->trial->read_delay);
+    ls__latency__init(rig->trial->read_delay);
+    rig->trial->read_delay->count = rig->trial->service_time->count;
+    rig->trial->read_delay->mean_ns = unread_ns;
+    rig->trial->service_time->mean_ns = service_ns;
+    rig->trial->in_flight_mean = rig->trial->throughput_per_s * service_ns / 1e9;
+    rig->in.has_gaps = true; /* how full pipelines were is no matter here */
+}
+
+static void answers_that_lie_unread_are_the_generator_s_own_queue(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    set_unread(&rig, 0.8e6, 4e6);
+    assert_no_reason(&rig);
+    set_unread(&rig, 0.81e6, 4e6);
+    assert_one_reason(&rig, "read_delay", SUSPECT, "810 us on average, 20 % of the service time");
+    set_unread(&rig, 2e6, 4e6);
+    assert_one_reason(&rig, "read_delay", SUSPECT, "50 % of the service time");
+    set_unread(&rig, 2.01e6, 4e6);
+    assert_one_reason(&rig, "read_delay", INVALID, "2.01 ms on average");
+    set_unread(&rig, 2.01e6, 4e6); /* the server had none to spare */
+    rig.trial->server->cpu_cores_used = 0.97;
+    assert_one_reason(&rig, "read_delay", SUSPECT, "50 %");
+    set_unread(&rig, 2.01e6, 4e6); /* it was asked for */
+    assert_true(coord_message_string(&rig.trial->min_wait, "5ms"));
+    assert_one_reason(&rig, "read_delay", SUSPECT, "50 %");
+    set_unread(&rig, 0.9e6, 1e6); /* a millisecond is too little for more than suspicion */
+    assert_one_reason(&rig, "read_delay", SUSPECT, "90 %");
+    set_unread(&rig, 0.2e6, 0.21e6); /* and 200 us for that */
+    assert_no_reason(&rig);
+    set_unread(&rig, 2.01e6, 4e6); /* no stamps */
+    rig.trial->read_delay->count = 0;
+    assert_no_reason(&rig);
 }
 
 static void set_headroom(struct rig *rig, double used, const char *limited_by)
@@ -753,6 +808,7 @@ int main(void)
         cmocka_unit_test(disturbances_of_a_client_s_host_are_suspect),
         cmocka_unit_test(a_generator_near_its_calibrated_ceiling_is_suspect_and_at_it_invalid),
         cmocka_unit_test(a_generator_that_stood_still_is_invalid_while_the_server_had_room),
+        cmocka_unit_test(answers_that_lie_unread_are_the_generator_s_own_queue),
         cmocka_unit_test(a_window_of_less_than_a_second_is_suspect),
         cmocka_unit_test(a_trend_is_suspect_and_noise_is_not),
         cmocka_unit_test(the_first_interval_does_not_count_when_answers_take_long),
