@@ -115,6 +115,14 @@ struct tally {
     uint64_t count;
 };
 
+/* What an answer's end is recorded as; negative: not known. */
+struct answer_times {
+    int64_t response_ns;
+    int64_t service_ns;
+    int64_t first_byte_ns;
+    int64_t unread_ns;
+};
+
 struct agent_engine {
     struct agent_engine_setup set;
     struct agent_driver_env driver_env;
@@ -122,7 +130,9 @@ struct agent_engine {
     struct load_messages early_messages; /* others may have started earlier, and be heard */
     struct agent_recorder *recorder;
     struct tally tallies[LS_SERIES_COUNT]; /* not yet in the recorder's histograms */
-    int64_t now_ns;                        /* of the event being worked on */
+    struct answer_times ended; /* the last one, and how often in a row: not recorded either */
+    uint64_t ended_count;
+    int64_t now_ns;        /* of the event being worked on */
     int64_t received_ns;   /* when the kernel had the bytes that are being fed; 0: unknown */
     int64_t wall_ahead_ns; /* of the monotonic clock; looked at in each interval */
     enum engine_state state;
@@ -245,8 +255,21 @@ void engine_pump(struct agent_engine *e);
 void engine_shed_until(struct agent_engine *e, int64_t scheduled_ns); /* those due by then */
 void engine_integrate(struct agent_engine *e); /* in flight up to now, over the measure window */
 
+/* The values of a batch are mostly the same one. */
+static inline void engine_tally(struct agent_engine *e, enum ls_series series, int64_t value_ns)
+{
+    struct tally *t = &e->tallies[series];
+
+    if (value_ns == t->value_ns) {
+        t->count++;
+        return;
+    }
+    ls_hist_record_n(e->recorder->current->series[series], t->value_ns, t->count);
+    *t = (struct tally){ .value_ns = value_ns, .count = 1 };
+}
+
 /* engine_tally.c */
-void engine_tally(struct agent_engine *e, enum ls_series series, int64_t value_ns);
+void engine_tally_end(struct agent_engine *e, struct answer_times times);
 /* Puts the tallies into the recorder's histograms. */
 void engine_settle(struct agent_engine *e);
 

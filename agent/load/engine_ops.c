@@ -51,9 +51,13 @@ static void unsent_remove(struct conn *conn, uint32_t id)
 
 void engine_integrate(struct agent_engine *e)
 {
-    int64_t from_ns = e->integrated_ns > e->measure_ns ? e->integrated_ns : e->measure_ns;
-    int64_t to_ns = e->now_ns < e->end_ns ? e->now_ns : e->end_ns;
+    int64_t from_ns;
+    int64_t to_ns;
 
+    if (e->now_ns == e->integrated_ns)
+        return; /* most of a batch has one instant */
+    from_ns = e->integrated_ns > e->measure_ns ? e->integrated_ns : e->measure_ns;
+    to_ns = e->now_ns < e->end_ns ? e->now_ns : e->end_ns;
     if (to_ns > from_ns)
         e->recorder->current->in_flight_ns += (to_ns - from_ns) * (int64_t)e->due_count;
     e->integrated_ns = e->now_ns;
@@ -61,11 +65,15 @@ void engine_integrate(struct agent_engine *e)
 
 static void due_begins(struct agent_engine *e, int64_t scheduled_ns)
 {
-    int64_t from_ns = scheduled_ns > e->measure_ns ? scheduled_ns : e->measure_ns;
-    int64_t to_ns = e->now_ns < e->end_ns ? e->now_ns : e->end_ns;
+    int64_t from_ns;
+    int64_t to_ns;
 
     engine_integrate(e);
     e->due_count++;
+    if (scheduled_ns >= e->now_ns)
+        return;
+    from_ns = scheduled_ns > e->measure_ns ? scheduled_ns : e->measure_ns;
+    to_ns = e->now_ns < e->end_ns ? e->now_ns : e->end_ns;
     if (to_ns > from_ns) /* it was noticed late but has been due since */
         e->recorder->current->in_flight_ns += to_ns - from_ns;
 }
@@ -166,20 +174,18 @@ void engine_compare_clocks(struct agent_engine *e)
     e->wall_ahead_ns = wall_ns - before_ns - (e->set.clock() - before_ns) / 2;
 }
 
-/* The kernel had the answer between our send and our read, or the wall clock was set meanwhile. */
-static void record_arrival(struct agent_engine *e, struct agent_slice *slice, const struct op *op)
+/* How long the answer lay unread: the kernel had it between our send and our read, or the wall
+ * clock was set meanwhile. Negative: not known. */
+static int64_t unread_ns(struct agent_engine *e, struct agent_slice *slice, int64_t service_ns)
 {
-    int64_t service_ns = e->now_ns - op->sent_ns;
     int64_t delay_ns = e->now_ns - e->received_ns;
 
     if (delay_ns < -STAMP_ERROR_NS || delay_ns > service_ns + STAMP_ERROR_NS) {
         slice->health.stamps_dropped++;
         engine_compare_clocks(e);
-        return;
+        return -1;
     }
-    delay_ns = delay_ns < 0 ? 0 : delay_ns > service_ns ? service_ns : delay_ns;
-    engine_tally(e, LS_SERIES_READ_DELAY, delay_ns);
-    engine_tally(e, LS_SERIES_KERNEL_TIME, service_ns - delay_ns);
+    return delay_ns < 0 ? 0 : delay_ns > service_ns ? service_ns : delay_ns;
 }
 
 static void record_end(struct agent_engine *e, const struct conn *conn, const struct op *op,
@@ -187,9 +193,11 @@ static void record_end(struct agent_engine *e, const struct conn *conn, const st
 {
     struct agent_slice *slice = e->recorder->current;
     int64_t waited_ns = e->now_ns - op->scheduled_ns;
+    int64_t service_ns = e->now_ns - op->sent_ns;
     bool too_late = waited_ns >= e->set.workload->timeout_ns;
     enum load_outcome outcome = reply->outcome;
     int64_t began_ns;
+    bool has_begun;
 
     if (conn->given_up)
         outcome = too_late ? LOAD_TIMEOUT : LOAD_ABORTED;
@@ -204,14 +212,15 @@ static void record_end(struct agent_engine *e, const struct conn *conn, const st
     if (outcome != LOAD_OK && outcome != LOAD_TIMEOUT)
         return;
     slice->ok_in_window += outcome == LOAD_OK && e->now_ns < e->end_ns;
-    engine_tally(e, LS_SERIES_RESPONSE_TIME, waited_ns);
-    engine_tally(e, LS_SERIES_SERVICE_TIME, e->now_ns - op->sent_ns);
-    if (e->received_ns != 0)
-        record_arrival(e, slice, op);
     began_ns = e->set.driver->interleaves ? op->began_ns : conn->began_ns;
     /* A timeout's answer may not have begun; and in a room, when does whose? */
-    if (LS_LIKELY(began_ns >= op->sent_ns) && e->woken == NULL)
-        engine_tally(e, LS_SERIES_FIRST_BYTE, began_ns - op->sent_ns);
+    has_begun = LS_LIKELY(began_ns >= op->sent_ns) && e->woken == NULL;
+    engine_tally_end(e,
+                     (struct answer_times){
+                         .response_ns = waited_ns,
+                         .service_ns = service_ns,
+                         .first_byte_ns = has_begun ? began_ns - op->sent_ns : -1,
+                         .unread_ns = e->received_ns != 0 ? unread_ns(e, slice, service_ns) : -1 });
 }
 
 /* ---- arrivals -------------------------------------------------------------------------------- */

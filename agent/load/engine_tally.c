@@ -1,20 +1,38 @@
 /* Values on their way into the recorder's histograms: those of a batch are mostly the same one. */
 #include "agent/load/engine_impl.h"
 
-void engine_tally(struct agent_engine *e, enum ls_series series, int64_t value_ns)
+static void settle_ends(struct agent_engine *e)
 {
-    struct tally *t = &e->tallies[series];
+    struct ls_hist *const *series = e->recorder->current->series;
+    const struct answer_times *t = &e->ended;
 
-    if (value_ns == t->value_ns) {
-        t->count++;
-        return;
+    ls_hist_record_n(series[LS_SERIES_RESPONSE_TIME], t->response_ns, e->ended_count);
+    ls_hist_record_n(series[LS_SERIES_SERVICE_TIME], t->service_ns, e->ended_count);
+    if (t->first_byte_ns >= 0)
+        ls_hist_record_n(series[LS_SERIES_FIRST_BYTE], t->first_byte_ns, e->ended_count);
+    if (t->unread_ns >= 0) {
+        ls_hist_record_n(series[LS_SERIES_READ_DELAY], t->unread_ns, e->ended_count);
+        ls_hist_record_n(series[LS_SERIES_KERNEL_TIME], t->service_ns - t->unread_ns,
+                         e->ended_count);
     }
-    ls_hist_record_n(e->recorder->current->series[series], t->value_ns, t->count);
-    *t = (struct tally){ .value_ns = value_ns, .count = 1 };
+    e->ended_count = 0;
+}
+
+void engine_tally_end(struct agent_engine *e, struct answer_times times)
+{
+    const struct answer_times *last = &e->ended;
+
+    if (times.response_ns != last->response_ns || times.service_ns != last->service_ns ||
+        times.first_byte_ns != last->first_byte_ns || times.unread_ns != last->unread_ns) {
+        settle_ends(e);
+        e->ended = times;
+    }
+    e->ended_count++;
 }
 
 void engine_settle(struct agent_engine *e)
 {
+    settle_ends(e);
     for (unsigned i = 0; i < LS_SERIES_COUNT; i++) {
         ls_hist_record_n(e->recorder->current->series[i], e->tallies[i].value_ns,
                          e->tallies[i].count);

@@ -133,7 +133,7 @@ defaults() {
 # The verified requests that a tool's output tells of; nothing if one of them failed.
 count_of() {
     case $1 in
-    io_uring* | libev*) sed -n 's/^requests=\([0-9]*\) bad=0 .*/\1/p' ;;
+    io_uring* | libev* | floor) sed -n 's/^requests=\([0-9]*\) bad=0 .*/\1/p' ;;
     wrk*) awk '/Non-2xx|Socket errors/ { bad = 1 } /requests in/ { n = $1 } END { if (!bad) print n }' ;;
     h2load*) sed -n 's/^requests: .* \([0-9]*\) succeeded, 0 failed, 0 errored, 0 timeout$/\1/p' ;;
     s_time*) awk '/connections in .* real seconds/ { print $1 }' ;;
@@ -180,6 +180,9 @@ run_tool() {
         esac
         measure "$case_name" "$tool" "$round" "$bin/bench_load" "$client_cpu" "$work/plan.yaml" "$@"
         ;;
+    floor) # an answer of fast_server is 78 bytes
+        measure "$case_name" floor "$round" "$bin/bench_floor" "$port" "$connections" "$seconds" 78
+        ;;
     wrk)
         set -- -t1 "-c$connections" "-d${seconds}s"
         [ -z "$header" ] || set -- "$@" -H "$header"
@@ -216,7 +219,7 @@ available() {
     for tool in "$@"; do
         there=no
         case $tool in
-        io_uring*) there=$has_uring ;;
+        io_uring* | floor) there=$has_uring ;;
         libev*) there=yes ;;
         s_time) ! have openssl || there=yes ;;
         autocannon) [ ! -x "$autocannon" ] || there=yes ;;
@@ -275,9 +278,9 @@ case_h1_64() {
     start_server "$bin/bench_fast_server" 13
     defaults
     if [ "$quick" = yes ]; then
-        compare h1-64 io_uring libev wrk h2load
+        compare h1-64 io_uring libev floor wrk h2load
     else
-        compare h1-64 io_uring libev wrk h2load hey autocannon
+        compare h1-64 io_uring libev floor wrk h2load hey autocannon
     fi
 }
 
@@ -286,7 +289,7 @@ case_h1_256() {
     start_server "$bin/bench_fast_server" 13
     defaults
     connections=256
-    compare h1-256 io_uring libev wrk h2load
+    compare h1-256 io_uring libev floor wrk h2load
 }
 
 ## h1-pipeline 16 requests in flight on each of 64 connections, 4096 URLs, each answer verified
