@@ -426,6 +426,12 @@ static enum ls_err check_url(const char *url, const struct ls_credentials *crede
     return rc;
 }
 
+static bool can_be_dialled(const struct ls_address *address)
+{
+    return address->path != NULL || (strcmp(address->host, "*") != 0 &&
+                                     strtoul(strrchr(address->url, ':') + 1, NULL, 10) != 0);
+}
+
 static enum ls_err dialer_new(struct ls_hub *hub, const struct ls_address *address,
                               struct ls_diag *diag)
 {
@@ -445,6 +451,8 @@ enum ls_err ls_hub_dialer(void *ev_loop, const char *url, struct ls_credentials 
     sigset_t before;
     enum ls_err rc = check_url(url, credentials, &address, diag);
 
+    if (rc == LS_OK && !can_be_dialled(&address))
+        rc = ls_fail(diag, LS_EINVAL, "%s: to dial, say which host and which port", url);
     if (rc != LS_OK)
         return rc;
     block_signals(&before);

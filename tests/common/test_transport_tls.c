@@ -471,6 +471,12 @@ static void an_agent_may_leave_whenever_it_likes(void **state)
 
 static void keys_of_the_wrong_kind_are_refused_at_once(void **state)
 {
+    static const char *const nowhere[] = {
+        "tls+tcp://127.0.0.1:0",      "tls+tcp://*:7000",     "tls+tcp://:7000",
+        "tls+tcp://127.0.0.1",        "tls+tcp://127.0.0.1:", "tls+tcp://127.0.0.1:70000",
+        "tls+tcp://127.0.0.1:7000/x", "tls+tcp://[::1:7000",  "tls+tcp://a b:7000",
+        "tls+tcp://user@host:7000",   "tls+tcp://[::g]:7000", "tls+tcp://a%00b:7000",
+    };
     struct ls_listener_env lenv = { 0 };
     struct ls_listener *listener = NULL;
     struct ls_diag diag = { 0 };
@@ -498,6 +504,11 @@ static void keys_of_the_wrong_kind_are_refused_at_once(void **state)
                      LS_EREFUSED);
     assert_non_null(strstr(t.rig.diag.text, "use tls+tcp://192.0.2.1:1 and --keys DIR"));
     t.rig.agent_keys = agent;
+    for (size_t i = 0; i < LS_ARRAY_LEN(nowhere); i++) {
+        assert_int_equal(rig_dialer(&t.rig, nowhere[i], "client-1", "b", 0, &t.rig.dialer),
+                         LS_EINVAL);
+        assert_non_null(strstr(t.rig.diag.text, nowhere[i]));
+    }
     assert_int_equal(ls_listener_create(t.rig.loop,
                                         &(struct ls_listener_options){ .url = TLS_RIG_URL,
                                                                        .run_id = "run-1",
