@@ -10,10 +10,12 @@
 #include "common/hist_codec.h"
 #include "common/hist_log.h"
 #include "common/rng.h"
+#include "common/transport.h"
 #include "coordinator/result/message.h"
 #include "coordinator/result/requests.h"
 #include "coordinator/result/store.h"
 #include "coordinator/run/merge.h"
+#include "tests/common/wire_fill.h"
 #include "tests/support/failmalloc.h"
 #include "tests/support/tmpdir.h"
 
@@ -752,6 +754,40 @@ static void what_makes_no_sense_is_refused_and_changes_nothing(void **state)
     fleet_fini(&fleet);
 }
 
+/* Every report, as the descriptors know them, from agents of the role that does not send it. */
+static void reports_of_the_other_role_are_refused_and_make_the_books_say_so(void **state)
+{
+    unsigned refused = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < ls__envelope__descriptor.n_fields; i++) {
+        const ProtobufCFieldDescriptor *body = &ls__envelope__descriptor.fields[i];
+
+        for (unsigned agent = SERVER; agent <= 1 && wire_is_body(body); agent++) {
+            Ls__Envelope *envelope = wire_fill(body, "run", 1);
+            Ls__Role role = agent == SERVER ? LS__ROLE__ROLE_SERVER : LS__ROLE__ROLE_CLIENT;
+            struct coord_books books;
+            struct fleet fleet;
+            struct ls_diag diag = { 0 };
+
+            if (!ls_report_fits_role(envelope->body_case, role)) {
+                fleet_init(&fleet, 1, 7, 10);
+                fleet.merge = make_merge(&fleet, NULL);
+                assert_int_equal(
+                    coord_merge_report(fleet.merge, agent, &fleet.clocks[agent], envelope, &diag),
+                    LS_EPROTO);
+                assert_non_null(strstr(diag.text, "agents of its role do not send"));
+                coord_message_free(finish(&fleet, &books));
+                assert_non_null(strstr(books.refused, "agents of its role do not send"));
+                fleet_fini(&fleet);
+                refused++;
+            }
+            ls_envelope_free(envelope);
+        }
+    }
+    assert_true(refused >= 2 * 15); /* commands and the session's own messages, too */
+}
+
 /* ---- skew, lost agents, progress */
 
 static void start_skew_is_measured_between_clients_and_bounded_by_both_clocks(void **state)
@@ -1044,6 +1080,7 @@ int main(void)
         cmocka_unit_test(books_that_do_not_balance_are_noticed),
         cmocka_unit_test(a_missing_interval_shows_in_the_sums),
         cmocka_unit_test(what_makes_no_sense_is_refused_and_changes_nothing),
+        cmocka_unit_test(reports_of_the_other_role_are_refused_and_make_the_books_say_so),
         cmocka_unit_test(the_start_has_clocks_of_its_own),
         cmocka_unit_test(start_skew_is_measured_between_clients_and_bounded_by_both_clocks),
         cmocka_unit_test(a_lost_client_is_marked_and_the_others_go_on),

@@ -57,7 +57,8 @@ meets() {
     coordinator=$pid
     wait_until 30 grep -q listening said.log
     url=$(sed -n 's/^listening //p' said.log)
-    start agent "$agent" --dial "$url" --name "$role" --role "$role" ${policy:+--policy "$policy"} \
+    # shellcheck disable=SC2086 # words
+    start agent $agent --dial "$url" --name "$role" --role "$role" ${policy:+--policy "$policy"} \
         --lease 1s --once
     wait "$coordinator" || {
         show said.log agent.log
@@ -213,6 +214,24 @@ for n in 1 2 3; do printf '%s' "$n" >"file$n"; done
 server "$good" 'files: [{name: a, sha256: "@a"}, {name: b, sha256: "@b"}, {name: c, sha256: "@c"}]'
 meets server policy.yaml --file a=file1 --file b=file2 --file c=file3
 refuses 'policy.yaml: files.max_files: '
+
+# A disk that is full: by the file's name.
+if [ "$(id -u)" -eq 0 ] && unshare --mount true 2>/dev/null; then
+    mkdir small
+    head -c 300000 /dev/zero >large
+    printf 'programs: [{path: /**, arguments: ["..."], user: nobody}]\n' >any.yaml
+    cat >on_small_disk <<SH
+#!/bin/sh
+mount -t tmpfs -o size=64k none "$LS_TMP/small" && exec "$agent" "\$@" --work-dir "$LS_TMP/small/work"
+SH
+    chmod +x on_small_disk
+    server "$good" 'files: [{name: large, sha256: "@large"}]'
+    real=$agent
+    agent="unshare --mount $LS_TMP/on_small_disk"
+    meets server any.yaml --file large=large
+    agent=$real
+    says said.log 'failure start_failed: file large of the target: cannot write: No space left on device'
+fi
 
 # ---- targets
 
