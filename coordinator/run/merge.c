@@ -602,11 +602,11 @@ enum ls_err coord_merge_report(struct coord_merge *merge, uint32_t index,
 
     if (index >= merge->agent_count)
         return ls_fail(diag, LS_EINVAL, "no agent number %u", index);
-    if (trial_of(report) != merge->options.trial)
-        return LS_OK; /* of one that was given up */
     agent = &merge->agents[index];
     if (!ls_report_fits_role(report->body_case, agent->role))
         return refuse(merge, agent, "a report that agents of its role do not send", diag);
+    if (trial_of(report) != merge->options.trial)
+        return LS_OK; /* of one that was given up */
     switch (report->body_case) {
     case LS__ENVELOPE__BODY_PHASE:
         if (report->phase->phase != LS__AGENT_PHASE__AGENT_PHASE_READY ||
