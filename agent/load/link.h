@@ -50,6 +50,7 @@ struct agent_link_env {
     void (*connected)(void *ctx);
     const struct agent_link_class *carrier; /* what is wrapped */
     const struct load_tls *tls;             /* lives as long as the hub */
+    bool brief; /* connections carry so few requests that no preparation for more is worth it */
 };
 
 struct agent_link_class {

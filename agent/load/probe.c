@@ -44,7 +44,7 @@ struct load_probe {
     size_t out_at;
     uint8_t out[IO_BYTES];
     uint8_t in[IO_BYTES];
-    uint8_t plain[IO_BYTES];
+    uint8_t plain[TLS_OPEN_LEAST];
 };
 
 static void on_done(void *ctx, uint32_t op, const struct agent_reply *reply)
@@ -290,8 +290,7 @@ static size_t fill_out(struct load_probe *probe)
     len = tls_drain(probe->session, probe->out, sizeof(probe->out));
     if (len > 0)
         return len;
-    len = probe->driver->drain(probe->conn, probe->plain, sizeof(probe->plain) - TLS_SEAL_ROOM,
-                               &probe->begun);
+    len = probe->driver->drain(probe->conn, probe->plain, IO_BYTES - TLS_SEAL_ROOM, &probe->begun);
     if (len > 0 && tls_seal(probe->session, (struct ls_bytes){ probe->plain, len }, probe->out,
                             sizeof(probe->out), &sealed) != TLS_OK)
         probe->deaf = true;
@@ -349,7 +348,7 @@ static bool decrypt(struct load_probe *probe)
         result = tls_open(probe->session, probe->plain, sizeof(probe->plain), &len);
         if (len > 0 && !digest(probe, (struct ls_bytes){ probe->plain, len }))
             return false;
-    } while (result == TLS_OK && len == sizeof(probe->plain));
+    } while (result == TLS_OK && tls_has_more(probe->session));
     if (result == TLS_OK)
         return true;
     if (!probe->done)

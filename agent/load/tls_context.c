@@ -275,6 +275,11 @@ enum ls_err tls_context_create(const struct load_tls *settings, struct tls_conte
     return LS_OK;
 }
 
+void tls_context_expect_many(struct tls_context *context)
+{
+    tls_own_enable(context->ctx);
+}
+
 void tls_context_destroy(struct tls_context *context)
 {
     if (context == NULL)

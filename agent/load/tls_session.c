@@ -75,6 +75,7 @@ void tls_session_free(struct tls_session *s)
 {
     if (s == NULL)
         return;
+    tls_own_destroy(s->own);
     SSL_free(s->ssl); /* and the BIO */
     ls_buf_fini(&s->kept);
     free(s);
@@ -97,6 +98,11 @@ static struct tls_session *session_create(struct tls_context *c)
         return NULL;
     }
     BIO_set_data(s->bio, s);
+    if (SSL_set_app_data(s->ssl, s) != 1) {
+        (void)BIO_free(s->bio);
+        tls_session_free(s);
+        return NULL;
+    }
     SSL_set_bio(s->ssl, s->bio, s->bio);
     return s;
 }
@@ -117,7 +123,7 @@ struct tls_session *tls_begin(struct tls_context *c)
     s->in = (struct ls_bytes){ NULL, 0 };
     s->out = NULL;
     s->out_cap = s->out_len = 0;
-    s->heard = s->secured = s->untrusted = false;
+    s->heard = s->secured = s->untrusted = s->fresh = s->more = false;
     SSL_set_connect_state(s->ssl);
     /* SSL_clear() leaves the last connection's session in place: it would be resumed unasked. */
     (void)SSL_set_session(s->ssl, c->newest);
@@ -128,6 +134,7 @@ void tls_end(struct tls_session *s)
 {
     struct tls_context *c = s->context;
 
+    tls_own_end(s);
     /* Without this OpenSSL takes the end for an accident and the session for unusable. */
     SSL_set_shutdown(s->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
     s->in = (struct ls_bytes){ NULL, 0 };
@@ -173,7 +180,7 @@ static enum tls_result failed_as(struct tls_session *s, enum tls_trouble trouble
 
 enum tls_result tls_hung_up(struct tls_session *s)
 {
-    if ((SSL_get_shutdown(s->ssl) & SSL_RECEIVED_SHUTDOWN) != 0)
+    if (s->own != NULL ? s->own->closed : (SSL_get_shutdown(s->ssl) & SSL_RECEIVED_SHUTDOWN) != 0)
         return TLS_CLOSED;
     return failed_as(s, s->secured ? TROUBLE_CUT : TROUBLE_HUNG_UP, NULL, 0);
 }
@@ -183,6 +190,7 @@ enum tls_result tls_hung_up(struct tls_session *s)
 void tls_take(struct tls_session *s, struct ls_bytes in)
 {
     s->in = in;
+    s->fresh = in.len > 0;
 }
 
 /* The peer's first bytes: if they are no record of a handshake or an alert, it speaks something
@@ -213,6 +221,7 @@ static enum tls_result agreed(struct tls_session *s)
             return failed_as(s, TROUBLE_PROTOCOL, chosen, len);
     }
     s->secured = true;
+    tls_own_secured(s);
     *(SSL_session_reused(s->ssl) == 1 ? &stats->resumed : &stats->full) += 1;
     stats->version = mixed(stats->version, SSL_get_version(s->ssl));
     stats->cipher = mixed(stats->cipher, SSL_get_cipher_name(s->ssl));
@@ -247,9 +256,15 @@ bool tls_is_untrusted(const struct tls_session *s)
 
 enum tls_result tls_open(struct tls_session *s, uint8_t *out, size_t cap, size_t *out_len)
 {
+    size_t kept = s->kept.len;
     size_t len = 0;
 
     *out_len = 0;
+    if (s->own == NULL && s->fresh)
+        tls_own_look(s, out, cap);
+    s->fresh = false;
+    if (s->own != NULL)
+        return tls_own_open(s, out, cap, out_len);
     while (len < cap && (s->in.len > 0 || SSL_has_pending(s->ssl) == 1)) {
         size_t n = 0;
         int error;
@@ -267,12 +282,22 @@ enum tls_result tls_open(struct tls_session *s, uint8_t *out, size_t cap, size_t
         return failed(s);
     }
     *out_len = len;
+    s->more = len == cap;
+    s->watch.off = s->watch.off || s->kept.len != kept; /* its keys may be others now */
     return TLS_OK;
+}
+
+bool tls_has_more(const struct tls_session *s)
+{
+    return s->more;
 }
 
 void tls_rest(struct tls_session *s)
 {
-    (void)SSL_free_buffers(s->ssl); /* says whether it has */
+    if (s->own != NULL)
+        tls_own_rest(s->own);
+    else
+        (void)SSL_free_buffers(s->ssl); /* says whether it has */
 }
 
 size_t tls_drain(struct tls_session *s, uint8_t *out, size_t cap)
@@ -302,6 +327,9 @@ enum tls_result tls_seal(struct tls_session *s, struct ls_bytes plain, uint8_t *
     size_t n = 0;
     int ok;
 
+    if (LS_LIKELY(s->own != NULL))
+        return tls_own_seal(s, plain, out, out_len);
+    s->watch.sealed++;
     s->out = out;
     s->out_cap = cap;
     s->out_len = 0;

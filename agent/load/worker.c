@@ -12,6 +12,8 @@
 #include "agent/load/pacer.h"
 #include "common/clock.h"
 
+#define BRIEF_REQUESTS 16u /* of a connection: then its set-up is what counts */
+
 struct agent_worker {
     struct agent_worker_setup set;
     struct agent_engine *engine;     /* owned */
@@ -66,6 +68,8 @@ enum ls_err agent_worker_create(const struct agent_worker_setup *setup,
     links_max = agent_engine_connections(setup->workload, setup->index);
     link_env.carrier = setup->carrier;
     link_env.tls = setup->workload->tls;
+    link_env.brief = setup->workload->lifetime_requests > 0 &&
+                     setup->workload->lifetime_requests < BRIEF_REQUESTS;
     link_env.at_once = setup->workload->law != LOAD_LAW_CLOSED; /* then the instant counts */
     link_env.stamps = wants_stamps(setup);
     link_env.min_wait_ns = setup->workload->min_wait_ns;

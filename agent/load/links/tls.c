@@ -108,7 +108,7 @@ static void read_records(struct tls_link *link, int64_t wall_ns)
                            wall_ns);
         if (link->session == NULL)
             return; /* closed by the callee */
-    } while (result == TLS_OK && len == sizeof(hub->plain_in));
+    } while (result == TLS_OK && tls_has_more(link->session));
     send_output(link);
     if (!link->asked)
         tls_rest(link->session);
@@ -212,6 +212,8 @@ static enum ls_err hub_create(const struct agent_link_env *env, uint32_t links_m
     hub->env = *env;
     hub->carrier = env->carrier;
     rc = tls_context_create(env->tls, &hub->context, diag);
+    if (rc == LS_OK && !env->brief)
+        tls_context_expect_many(hub->context);
     if (rc == LS_OK)
         rc = hub->carrier->hub_create(&inner, links_max, &hub->inner, diag);
     if (rc != LS_OK) {
