@@ -39,7 +39,7 @@ BEGIN {
     # Where a foreign header may be named, outside tests/: a pattern of paths for each.
     limit["nng/"] = "^common/(transport_nng\\.h|tls_engine\\.c)$"
     limit["ev.h"] = "^common/transport_nng\\.h$|^coordinator/(run/run_internal|fleet/fleet_internal|signals)\\.h$|^(agent/control|agent/load/worker|coordinator/cmd_agents|coordinator/fleet/[a-z0-9_]+)\\.c$|^agent/load/links/[a-z0-9_]+\\.c$"
-    limit["openssl/"] = "^common/(credentials|digest|identity|tls_engine)\\.c$|^common/tls_impl\\.h$|^coordinator/pki/[a-z0-9_]+\\.[ch]$|^agent/load/tls_(impl\\.h|context\\.c|session\\.c)$|^agent/respond/tls\\.c$"
+    limit["openssl/"] = "^common/(credentials|digest|identity|tls_engine)\\.c$|^common/tls_impl\\.h$|^coordinator/pki/[a-z0-9_]+\\.[ch]$|^agent/load/tls_(impl\\.h|records\\.[ch]|context\\.c|own\\.c|session\\.c)$|^agent/respond/tls\\.c$"
     limit["yaml.h"] = "^common/msg_yaml[a-z_]*\\.[ch]$"
     limit["hwloc.h"] = "^common/topology\\.c$"
     limit["liburing.h"] = "^agent/load/links/uring[a-z0-9_]*\\.[ch]$"
