@@ -391,7 +391,7 @@ static bool watch(struct respond_loop *loop, struct respond_conn *conn)
 bool respond_conn_flush(struct respond_loop *loop, struct respond_conn *conn, int64_t now_ns)
 {
     if (conn->ws != NULL)
-        return respond_ws_flush(conn) && watch(loop, conn);
+        return respond_ws_flush(loop, conn) && watch(loop, conn);
     if (conn->lingering)
         return !conn->peer_done && now_ns < conn->timer_ns;
     if (!send_due(loop, conn, now_ns))

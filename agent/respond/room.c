@@ -44,6 +44,24 @@ void respond_room_share(struct respond_loop *loop)
     loop->room.dirty = true;
 }
 
+void respond_room_settle(struct respond_loop *loop)
+{
+    struct respond_room *room = &loop->room;
+
+    respond_room_share(loop);
+    if (!room->faulty)
+        return;
+    for (struct respond_conn *m = room->first; m != NULL; m = m->ws->next) {
+        struct respond_bytes *held = &m->ws->held;
+
+        if (held->len > 0 && !respond_bytes_add(&m->ws->out, held->data, held->len))
+            m->ws->closing = m->ws->reset = true;
+        respond_bytes_fini(held);
+    }
+    room->faulty = false;
+    room->dirty = true;
+}
+
 bool respond_room_join(struct respond_loop *loop, struct respond_conn *conn)
 {
     struct respond_room *room = &loop->room;

@@ -211,7 +211,7 @@ static void share(struct respond_thread *thread, int64_t now_ns)
     struct respond_loop *loop = &thread->loop;
     struct respond_conn *next;
 
-    respond_room_share(loop);
+    respond_room_settle(loop);
     if (!loop->room.dirty)
         return;
     loop->room.dirty = false;

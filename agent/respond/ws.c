@@ -438,7 +438,7 @@ bool respond_ws_has_room(const struct respond_conn *conn)
     return conn->ws->out.len - conn->ws->out.at < RESPOND_WS_OUT_MAX;
 }
 
-bool respond_ws_flush(struct respond_conn *conn)
+bool respond_ws_flush(struct respond_loop *loop, struct respond_conn *conn)
 {
     static const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
     struct respond_ws *ws = conn->ws;
@@ -453,6 +453,7 @@ bool respond_ws_flush(struct respond_conn *conn)
             conn->blocked = true;
             return !conn->peer_done;
         }
+        respond_tally_add(&loop->tally.bytes_out, (uint64_t)n);
         ws->out.at += (size_t)n;
     }
     if (ws->reset)

@@ -34,7 +34,7 @@ void respond_ws_end(struct respond_loop *loop, struct respond_conn *conn);
 bool respond_ws_take(struct respond_loop *loop, struct respond_conn *conn,
                      const unsigned char *data, size_t len);
 /* Sends what waits. false: the connection has ended. */
-bool respond_ws_flush(struct respond_conn *conn);
+bool respond_ws_flush(struct respond_loop *loop, struct respond_conn *conn);
 bool respond_ws_has_room(const struct respond_conn *conn); /* to be read from */
 
 #define RESPOND_WS_FIN  0x80u
@@ -57,5 +57,7 @@ bool respond_room_say(struct respond_loop *loop, struct respond_conn *from, unsi
                       const unsigned char *text, size_t len, enum respond_action action);
 /* Hands out what was said; the members have to be flushed afterwards. */
 void respond_room_share(struct respond_loop *loop);
+/* The same, and what was to be overtaken waits no longer: perhaps nothing more is said. */
+void respond_room_settle(struct respond_loop *loop);
 
 #endif
