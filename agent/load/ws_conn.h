@@ -4,6 +4,7 @@
 #define LS_AGENT_LOAD_WS_CONN_H
 
 #include "agent/load/driver.h"
+#include "agent/load/ws_deflate.h"
 #include "agent/load/ws_frame.h"
 #include "agent/load/ws_room.h"
 
@@ -22,7 +23,8 @@ struct ws_op {
 struct ws_sending {
     struct ls_bytes payload; /* of the message; its first bytes are number if that is set */
     size_t at;               /* of payload: what has been sent */
-    size_t frame_start;      /* of payload: of the frame under way ... */
+    bool compressed;
+    size_t frame_start; /* of payload: of the frame under way ... */
     size_t frame_end;
     uint8_t head_len;
     uint8_t head_at;
@@ -66,7 +68,9 @@ struct ws_conn {
     unsigned char expected_number[WS_NUMBER_BYTES];
     unsigned char *text; /* owned; room: a message that comes in pieces, of up to text_max bytes */
     size_t text_max;
-    const char *broke; /* static text: why we broke off; NULL: we did not */
+    struct ws_deflate *deflate; /* owned; NULL: not agreed on */
+    bool takeover;              /* of the server's messages */
+    const char *broke;          /* static text: why we broke off; NULL: we did not */
     struct ws_reader reader;
     unsigned char control[WS_CONTROL_OUT];
 };
@@ -86,6 +90,21 @@ static inline const struct load_request *ws_request_of(const struct ws_conn *c,
 
 /* Sixteen hexadecimal digits. */
 void ws_put_number(unsigned char out[WS_NUMBER_BYTES], uint64_t number);
+
+/* Ends the oldest operation. The state is consistent before done(), which may call back. */
+void ws_finish(struct ws_conn *c, const struct agent_reply *reply);
+/* The peer broke the rules. What is at fault, if anything, is the oldest operation. */
+enum ls_err ws_break_off(struct ws_conn *c, enum ws_close_code code,
+                         const struct agent_reply *reply);
+
+/* ws_in.c. The common case in one step: a whole frame with what is expected, or one of the room's.
+ * False: nothing has happened, and the reader has to find out. */
+bool ws_answer_at_once(struct ws_conn *c, struct ls_bytes *in);
+bool ws_room_at_once(struct ws_conn *c, struct ls_bytes *in);
+void ws_answer_begin(struct ws_conn *c, bool asked);
+enum ls_err ws_take_piece(struct ws_conn *c, struct ls_bytes piece);
+/* more: bytes of the next message came along. */
+enum ls_err ws_take_end(struct ws_conn *c, bool more);
 
 /* A driver's drain(). */
 size_t ws_drain(void *conn, uint8_t *out, size_t cap, uint32_t *out_ops);

@@ -20,6 +20,9 @@ static void frame_begin(struct ws_conn *c, bool first)
     uint64_t mask = ls_rng_next(c->env->rng);
     unsigned flags = first ? c->websocket->binary ? WS_BINARY : WS_TEXT : WS_CONTINUATION;
 
+    if (first && s->compressed)
+        flags |= WS_RSV1;
+
     if (part == 0 || part >= left) {
         part = left;
         flags |= WS_FIN;
@@ -29,6 +32,24 @@ static void frame_begin(struct ws_conn *c, bool first)
     s->frame_end = s->at + part;
     s->head_at = 0;
     s->head_len = (uint8_t)ws_head_write(s->head, flags, part, s->mask);
+}
+
+static bool has_number(const struct ws_conn *c)
+{
+    return c->websocket->numbered || c->room != NULL;
+}
+
+/* The message that is to be sent, in the form in which it travels. */
+static void compress(struct ws_conn *c)
+{
+    struct ws_sending *s = &c->out;
+    size_t skip = has_number(c) ? WS_NUMBER_BYTES : 0;
+
+    s->compressed = c->deflate != NULL;
+    if (s->compressed)
+        s->payload =
+            ws_deflate_message(c->deflate, (struct ls_bytes){ s->number, skip },
+                               (struct ls_bytes){ s->payload.data + skip, s->payload.len - skip });
 }
 
 static void message_begin(struct ws_conn *c)
@@ -49,6 +70,7 @@ static void message_begin(struct ws_conn *c)
         c->env->messages->expected++;
     }
     c->unsent--;
+    compress(c);
     frame_begin(c, true);
 }
 
@@ -62,6 +84,7 @@ static void last_begin(struct ws_conn *c)
     ws_room_say_last(c->room, c->me, s->number);
     c->last_due = false;
     c->last_said = true;
+    compress(c);
     frame_begin(c, true);
 }
 
@@ -77,7 +100,7 @@ static size_t put_payload(struct ws_conn *c, unsigned char *out, size_t n)
         const unsigned char *from = s->payload.data + s->at;
         size_t part = n - done;
 
-        if ((c->websocket->numbered || c->room != NULL) && s->at < WS_NUMBER_BYTES) {
+        if (has_number(c) && !s->compressed && s->at < WS_NUMBER_BYTES) {
             from = s->number + s->at;
             if (part > WS_NUMBER_BYTES - s->at)
                 part = WS_NUMBER_BYTES - s->at;

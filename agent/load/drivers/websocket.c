@@ -104,6 +104,8 @@ static void ws_close(void *conn)
     c->handshake = NULL;
     free(c->text);
     c->text = NULL;
+    ws_deflate_destroy(c->deflate);
+    c->deflate = NULL;
     c->over = true;
     c->count = c->unsent = 0;
     c->control_len = 0;
@@ -140,181 +142,13 @@ static enum ls_err ws_submit(void *conn, uint32_t op, uint64_t request)
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
-/* Ends the oldest operation. The state is consistent before done(), which may call back. */
-static void finish(struct ws_conn *c, const struct agent_reply *reply)
-{
-    uint32_t op = ws_ring_at(c, 0)->op;
-
-    c->first = c->first + 1 < c->cap ? c->first + 1 : 0;
-    c->count--;
-    c->begun = false;
-    c->env->done(c->env->ctx, op, reply);
-}
-
-/* The peer broke the rules. What is at fault, if anything, is the oldest operation. */
-static enum ls_err break_off(struct ws_conn *c, enum ws_close_code code,
-                             const struct agent_reply *reply)
-{
-    ws_send_close(c, (uint16_t)code);
-    c->over = true;
-    c->broke = reply->why;
-    c->env->messages->lost += c->count > c->unsent;
-    if (c->count > 0 && c->room == NULL)
-        finish(c, reply);
-    return LS_EPROTO;
-}
-
 static enum ls_err bad_frame(struct ws_conn *c)
 {
     struct agent_reply reply = { .outcome = LOAD_BAD_FRAMING,
                                  .body_bytes = c->got,
                                  .why = c->reader.why };
 
-    return break_off(c, (enum ws_close_code)c->reader.code, &reply);
-}
-
-static unsigned data_opcode(const struct ws_conn *c)
-{
-    return c->websocket->binary ? WS_BINARY : WS_TEXT;
-}
-
-/* The common case in one step: a whole frame with what is expected. False: nothing has happened,
- * and the reader has to find out. */
-static bool answer_at_once(struct ws_conn *c, struct ls_bytes *in)
-{
-    const struct ws_op *op = ws_ring_at(c, 0);
-    const struct load_request *request = ws_request_of(c, op);
-    struct agent_reply reply = { .outcome = LOAD_OK, .why = "" };
-    const unsigned char *data;
-    size_t at, len, skip = 0;
-
-    if (!ws_reader_is_idle(&c->reader) || !request->expect_body_given ||
-        !ws_whole(*in, WS_FIN | data_opcode(c), &at, &len) || len != request->expect_body.len)
-        return false;
-    data = in->data + at;
-    if (c->websocket->numbered) {
-        unsigned char number[WS_NUMBER_BYTES];
-
-        ws_put_number(number, op->number);
-        skip = WS_NUMBER_BYTES;
-        if (memcmp(data, number, WS_NUMBER_BYTES) != 0)
-            return false;
-    }
-    if (memcmp(data + skip, request->expect_body.data + skip, len - skip) != 0)
-        return false;
-    in->data += at + len;
-    in->len -= at + len;
-    reply.body_bytes = len;
-    reply.more = in->len > 0;
-    c->env->messages->received++;
-    finish(c, &reply);
-    return true;
-}
-
-static void answer_begin(struct ws_conn *c, bool asked)
-{
-    c->begun = true;
-    c->asked = asked;
-    c->got = c->mismatch_at = 0;
-    c->differs = false;
-    c->utf8 = 0;
-    if (asked && c->websocket->numbered)
-        ws_put_number(c->expected_number, ws_ring_at(c, 0)->number);
-}
-
-/* How many bytes of got are as they have to be from expect on. */
-static size_t same_bytes(const unsigned char *got, const unsigned char *expect, size_t len)
-{
-    size_t same = 0;
-
-    if (memcmp(got, expect, len) == 0)
-        return len;
-    while (got[same] == expect[same])
-        same++;
-    return same;
-}
-
-static void compare(struct ws_conn *c, struct ls_bytes piece)
-{
-    const struct load_request *request = ws_request_of(c, ws_ring_at(c, 0));
-    size_t at = (size_t)c->got;
-
-    while (piece.len > 0 && !c->differs) {
-        const unsigned char *expect = request->expect_body.data + at;
-        size_t n = request->expect_body.len - at;
-        size_t same;
-
-        if (c->websocket->numbered && at < WS_NUMBER_BYTES) {
-            expect = c->expected_number + at;
-            n = WS_NUMBER_BYTES - at;
-        }
-        if (n > piece.len)
-            n = piece.len;
-        same = n > 0 ? same_bytes(piece.data, expect, n) : 0;
-        at += same;
-        c->differs = same < n || n == 0;
-        c->mismatch_at = at;
-        piece.data += n;
-        piece.len -= n;
-    }
-}
-
-static enum ls_err take_piece(struct ws_conn *c, struct ls_bytes piece)
-{
-    static const struct agent_reply no_text = { .outcome = LOAD_BAD_FRAMING,
-                                                .why = "a text message is not UTF-8" };
-
-    if (c->reader.type == WS_TEXT)
-        c->utf8 = ws_utf8_check(c->utf8, piece);
-    if (c->utf8 == WS_UTF8_BAD)
-        return break_off(c, WS_CLOSE_BAD_TEXT, &no_text);
-    if (c->asked && !c->differs && ws_request_of(c, ws_ring_at(c, 0))->expect_body_given)
-        compare(c, piece);
-    c->got += piece.len;
-    return LS_OK;
-}
-
-static struct agent_reply judge(struct ws_conn *c)
-{
-    const struct load_request *request = ws_request_of(c, ws_ring_at(c, 0));
-    struct agent_reply reply = { .outcome = LOAD_OK, .body_bytes = c->got, .why = "" };
-
-    if (c->reader.type != data_opcode(c)) {
-        reply.outcome = LOAD_BAD_BODY;
-        reply.why = c->websocket->binary ? "a text message answers a binary one"
-                                         : "a binary message answers a text";
-    } else if (c->differs) {
-        reply.outcome = LOAD_BAD_BODY;
-        reply.mismatch_at = c->mismatch_at;
-        reply.why = c->mismatch_at == request->expect_body.len
-                        ? "the message is longer than expected"
-                        : "the message differs";
-    } else if (request->expect_body_given && c->got < request->expect_body.len) {
-        reply.outcome = LOAD_BAD_BODY;
-        reply.mismatch_at = c->got;
-        reply.why = "the message is shorter than expected";
-    }
-    return reply;
-}
-
-static enum ls_err message_done(struct ws_conn *c, bool more)
-{
-    static const struct agent_reply cut = { .outcome = LOAD_BAD_FRAMING,
-                                            .why = "a text message ends within a character" };
-    struct agent_reply reply;
-
-    if (c->reader.type == WS_TEXT && c->utf8 != 0)
-        return break_off(c, WS_CLOSE_BAD_TEXT, &cut);
-    if (!c->asked) {
-        c->begun = false;
-        c->env->messages->duplicated++;
-        return LS_OK;
-    }
-    c->env->messages->received++;
-    reply = judge(c);
-    reply.more = more;
-    finish(c, &reply);
-    return LS_OK;
+    return ws_break_off(c, (enum ws_close_code)c->reader.code, &reply);
 }
 
 static enum ls_err take_close(struct ws_conn *c)
@@ -324,7 +158,7 @@ static enum ls_err take_close(struct ws_conn *c)
                                  .why = "a close frame with a code or a text that may not be" };
 
     if (code == 0)
-        return break_off(c, WS_CLOSE_PROTOCOL, &reply);
+        return ws_break_off(c, WS_CLOSE_PROTOCOL, &reply);
     c->closed_with = code;
     c->env->messages->closes++;
     if (c->env->messages->close_code == 0)
@@ -346,70 +180,6 @@ static enum ls_err take_control(struct ws_conn *c)
     return LS_OK; /* a pong that nobody asked for is fine */
 }
 
-/* ---- room ------------------------------------------------------------------------------------ */
-
-static void hear(struct ws_conn *c, unsigned opcode, struct ls_bytes text)
-{
-    const struct ls_bytes ready = c->websocket->room->ready;
-
-    if (opcode == data_opcode(c) && ws_room_hear(c->room, c->me, text))
-        return;
-    if (opcode == WS_TEXT && text.len == ready.len && memcmp(text.data, ready.data, ready.len) == 0)
-        c->invited = true; /* perhaps again: somebody has come back */
-    else
-        c->env->messages->corrupted++;
-}
-
-/* All have said their last word, so that we may go. */
-static void go_if_complete(struct ws_conn *c)
-{
-    if (c->last_said && ws_room_is_complete(c->room, c->me))
-        ws_send_close(c, WS_CLOSE_NORMAL);
-}
-
-static enum ls_err room_piece(struct ws_conn *c, struct ls_bytes piece)
-{
-    size_t kept = c->got < c->text_max ? (size_t)c->got : c->text_max;
-    size_t left = c->text_max - kept;
-
-    memcpy(c->text + kept, piece.data, piece.len < left ? piece.len : left);
-    if (c->reader.type == WS_TEXT)
-        c->utf8 = ws_utf8_check(c->utf8, piece);
-    c->got += piece.len;
-    return LS_OK;
-}
-
-static enum ls_err room_message(struct ws_conn *c)
-{
-    static const struct agent_reply no_text = { .outcome = LOAD_BAD_FRAMING,
-                                                .why = "a text message is not UTF-8" };
-
-    c->begun = false;
-    if (c->reader.type == WS_TEXT && c->utf8 != 0)
-        return break_off(c, WS_CLOSE_BAD_TEXT, &no_text);
-    if (c->got > c->text_max)
-        c->env->messages->corrupted++;
-    else
-        hear(c, c->reader.type, (struct ls_bytes){ c->text, (size_t)c->got });
-    go_if_complete(c);
-    return LS_OK;
-}
-
-/* The common case in one step, as in answer_at_once(). */
-static bool room_at_once(struct ws_conn *c, struct ls_bytes *in)
-{
-    size_t at, len;
-
-    if (!ws_reader_is_idle(&c->reader) || !ws_whole(*in, WS_FIN | data_opcode(c), &at, &len) ||
-        !ws_room_hear(c->room, c->me, (struct ls_bytes){ in->data + at, len }))
-        return false;
-    in->data += at + len;
-    in->len -= at + len;
-    if (LS_UNLIKELY(c->last_said))
-        go_if_complete(c);
-    return true;
-}
-
 /* ---- frames ---------------------------------------------------------------------------------- */
 
 /* Up to the next message's or control frame's end. *asked: how many answers may come. */
@@ -419,23 +189,21 @@ static enum ls_err take_frame(struct ws_conn *c, struct ls_bytes *in, uint32_t *
     enum ws_step step;
 
     if (c->room != NULL) {
-        if (LS_LIKELY(room_at_once(c, in)))
+        if (LS_LIKELY(ws_room_at_once(c, in)))
             return LS_OK;
-    } else if (LS_LIKELY(*asked > 0) && LS_LIKELY(answer_at_once(c, in))) {
+    } else if (LS_LIKELY(*asked > 0) && LS_LIKELY(ws_answer_at_once(c, in))) {
         (*asked)--;
         return LS_OK;
     }
     step = ws_read(&c->reader, in, &piece);
     if (!c->begun && (step == WS_PIECE || step == WS_MESSAGE_END))
-        answer_begin(c, *asked > 0);
+        ws_answer_begin(c, *asked > 0);
     switch (step) {
     case WS_PIECE:
-        return c->room != NULL ? room_piece(c, piece) : take_piece(c, piece);
+        return ws_take_piece(c, piece);
     case WS_MESSAGE_END:
-        if (c->room != NULL)
-            return room_message(c);
-        *asked -= c->asked;
-        return message_done(c, in->len > 0);
+        *asked -= c->room == NULL && c->asked;
+        return ws_take_end(c, in->len > 0);
     case WS_CONTROL:
         return take_control(c);
     case WS_BAD:
@@ -444,6 +212,15 @@ static enum ls_err take_frame(struct ws_conn *c, struct ls_bytes *in, uint32_t *
         break;
     }
     return LS_OK;
+}
+
+/* As agreed. False: no memory. */
+static bool set_up_deflate(struct ws_conn *c, const struct ws_agreement *agreement)
+{
+    c->reader.may_compress = agreement->deflate;
+    c->takeover = agreement->server_takeover;
+    return !agreement->deflate ||
+           ws_deflate_create(c->env->workload->requests[0].bytes.len, &c->deflate) == LS_OK;
 }
 
 /* It hears from now on, and says something as soon as the server calls all of them ready. */
@@ -460,7 +237,7 @@ static void end_probe(struct ws_conn *c)
 
     while (c->count > 0) {
         c->unsent--;
-        finish(c, &fine);
+        ws_finish(c, &fine);
     }
 }
 
@@ -477,6 +254,8 @@ static enum ls_err take_handshake(struct ws_conn *c, struct ls_bytes *in)
         free(c->handshake);
         c->handshake = NULL;
         c->agreed = true;
+        if (!set_up_deflate(c, &agreement))
+            return LS_EPROTO; /* no memory: it is closed, and tried again */
         if (c->websocket->room != NULL && c->room == NULL)
             end_probe(c);
         if (c->room != NULL)
@@ -490,7 +269,7 @@ static enum ls_err take_handshake(struct ws_conn *c, struct ls_bytes *in)
                                   .status = agreement.status,
                                   .why = agreement.why };
     if (c->count > 0)
-        finish(c, &reply);
+        ws_finish(c, &reply);
     return LS_EPROTO;
 }
 
@@ -572,7 +351,7 @@ static void ws_eof(void *conn, enum load_outcome how)
         struct agent_reply reply = { .outcome = how, .body_bytes = got, .why = why_ended(c, how) };
 
         got = 0;
-        finish(c, &reply);
+        ws_finish(c, &reply);
     }
 }
 
