@@ -104,12 +104,12 @@ enum ls_err ws_inflate_piece(struct ws_deflate *d, struct ls_bytes in,
         d->in.avail_out = sizeof(output);
         result = inflate(&d->in, Z_SYNC_FLUSH);
         got = sizeof(output) - d->in.avail_out;
-        /* Z_BUF_ERROR: nothing to do. A last block ends the stream: what follows it begins anew. */
-        if (result != Z_OK && result != Z_BUF_ERROR && result != Z_STREAM_END)
-            return LS_EPROTO;
         rc = got > 0 ? out(ctx, (struct ls_bytes){ output, got }) : LS_OK;
         if (rc != LS_OK)
             return rc;
+        /* Z_BUF_ERROR: nothing to do. A last block ends the stream: what follows it begins anew. */
+        if (result != Z_OK && result != Z_BUF_ERROR && result != Z_STREAM_END)
+            return LS_EPROTO;
         if (result == Z_STREAM_END && inflateReset(&d->in) != Z_OK)
             return LS_EPROTO;
         if (result == Z_BUF_ERROR)

@@ -10,6 +10,8 @@ void ws_finish(struct ws_conn *c, const struct agent_reply *reply)
 
     c->first = c->first + 1 < c->cap ? c->first + 1 : 0;
     c->count--;
+    if (c->unsent > c->count)
+        c->unsent = c->count; /* it had not been sent */
     c->begun = false;
     c->env->done(c->env->ctx, op, reply);
 }

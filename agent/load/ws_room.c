@@ -394,11 +394,23 @@ static void take(struct ws_room *room, uint32_t me, const struct heard *heard)
         room->env->delivered(room->env->ctx, heard->due);
 }
 
+/* Of this worker's own, we know what they have said. */
+static bool was_said(const struct ws_room *room, const struct heard *heard)
+{
+    uint32_t member = room->senders[heard->sender].member;
+    uint32_t ago;
+
+    if (member == NOT_HERE)
+        return true;
+    ago = (room->members[member].next - heard->number) & NUMBER_MASK;
+    return heard->last ? ago == 0 : ago > 0 && ago <= NUMBER_MASK / 2;
+}
+
 bool ws_room_hear(struct ws_room *room, uint32_t me, struct ls_bytes text)
 {
     struct heard heard;
 
-    if (!parse(room, text, &heard))
+    if (!parse(room, text, &heard) || !was_said(room, &heard))
         return false;
     if (LS_UNLIKELY(heard.last)) {
         struct pair *pair = pair_of(room, me, heard.sender);

@@ -160,11 +160,11 @@ static enum ls_err take_close(struct ws_conn *c)
     if (code == 0)
         return ws_break_off(c, WS_CLOSE_PROTOCOL, &reply);
     c->closed_with = code;
+    if (c->leaving)
+        return LS_ECLOSED; /* the answer to ours */
     c->env->messages->closes++;
     if (c->env->messages->close_code == 0)
         c->env->messages->close_code = code;
-    if (c->leaving)
-        return LS_ECLOSED; /* the answer to ours */
     ws_send_close(c, code);
     return LS_OK;
 }
@@ -235,10 +235,8 @@ static void end_probe(struct ws_conn *c)
 {
     static const struct agent_reply fine = { .outcome = LOAD_OK, .status = 101, .why = "" };
 
-    while (c->count > 0) {
-        c->unsent--;
+    while (c->count > 0)
         ws_finish(c, &fine);
-    }
 }
 
 /* LS_OK: it is over, in whatever way that can be gone on from. */
