@@ -194,9 +194,20 @@ size_t http2_scratch_bytes(const struct load_workload *workload)
     return block + HTTP2_HEAD_BYTES * (block / HTTP2_FRAME_MAX + 1);
 }
 
+/* Settings count from where they are acknowledged: not while there are more of them to come. */
+static bool is_settling(const struct http2_conn *c)
+{
+    return c->in_frame && c->type == HTTP2_SETTINGS;
+}
+
 static bool may_open(const struct http2_conn *c)
 {
-    return c->count > 0 && c->settled && !c->going && c->open < c->limit;
+    return c->count > 0 && c->settled && !c->going && c->open < c->limit && !is_settling(c);
+}
+
+static bool may_send_body(const struct http2_conn *c)
+{
+    return c->sending != HTTP2_NO_STREAM && c->window > 0 && !is_settling(c);
 }
 
 /* The next stream id whose place is free. */
@@ -356,8 +367,7 @@ bool http2_has_output(const struct http2_conn *c)
 {
     if (c->out.len > 0 || c->out_body.len > 0 || c->control_len > 0)
         return true;
-    return !c->over &&
-           (window_is_due(c) || may_open(c) || (c->sending != HTTP2_NO_STREAM && c->window > 0));
+    return !c->over && (window_is_due(c) || may_open(c) || may_send_body(c));
 }
 
 static size_t take(struct ls_bytes *from, uint8_t *out, size_t cap)
@@ -389,7 +399,7 @@ size_t http2_drain(struct http2_conn *c, uint8_t *out, size_t cap, uint32_t *out
             break;
         } else if (LS_UNLIKELY(window_is_due(c))) {
             open_window(c);
-        } else if (c->sending != HTTP2_NO_STREAM && c->window > 0) {
+        } else if (may_send_body(c)) {
             send_body(c);
         } else if (may_open(c)) {
             len += send_request(c, out + len, cap - len);
