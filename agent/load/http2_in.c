@@ -800,6 +800,8 @@ enum ls_err http2_take(struct http2_conn *c, struct ls_bytes in)
     enum ls_err rc = LS_OK;
 
     while (rc == LS_OK && in.len > 0) {
+        if (LS_UNLIKELY(c->going) && c->open == 0)
+            break; /* over in good order, whatever follows */
         if (LS_LIKELY(!c->in_frame && c->head_len == 0 && in.len >= HTTP2_HEAD_BYTES &&
                       in.data[3] <= HTTP2_HEADERS && c->block_id == 0)) {
             uint32_t len = http2_frame_len(in.data);
