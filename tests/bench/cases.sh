@@ -75,6 +75,7 @@ http {
     server {
         listen 127.0.0.1:18480 backlog=4096;
         listen 127.0.0.1:18443 ssl backlog=4096;
+        listen 127.0.0.1:18482 http2 backlog=4096;
         ssl_certificate certificate.pem;
         ssl_certificate_key key.pem;
         ssl_protocols TLSv1.3;
@@ -103,13 +104,18 @@ CONF
 
 # plan SECONDS: the plan of a case, from the variables that it has set.
 plan() {
+    if [ "$http2" = yes ]; then
+        protocol="version: http2, streams: $depth"
+    else
+        protocol="pipeline: $depth"
+    fi
     cat <<PLAN
 name: bench
 fleet: {clients: 1, servers: 0}
 targets: [{name: t, external: true, host: 127.0.0.1, port: $port$tls}]
 workloads:
   - name: w
-    http: {pipeline: $depth, requests: [{path: "$path", expect: {status: 200, body: "$body"}}]}
+    http: {$protocol, requests: [{path: "$path", expect: {status: 200, body: "$body"}}]}
     connections: $connections
     load: $load
     warmup: 0s
@@ -121,6 +127,8 @@ PLAN
 defaults() {
     tls=
     depth=1
+    http2=no
+    uris=
     path=/
     body='Hello, World!'
     connections=64
@@ -191,15 +199,17 @@ run_tool() {
         ;;
     h2load)
         # With -D it never ends where the server closes each connection: a number that takes as long.
-        if [ -n "$header" ]; then
+        if [ "$http2" = yes ]; then
+            set -- -t1 "-c$connections" -m "$depth" -D "$seconds"
+        elif [ -n "$header" ]; then
             set -- --h1 -t1 "-c$connections" -n $((seconds * 2000)) -H "$header"
         else
             set -- --h1 -t1 "-c$connections" -m "$depth" -D "$seconds"
         fi
-        if [ "$depth" -eq 1 ]; then
+        if [ -z "$uris" ]; then
             measure "$case_name" h2load "$round" h2load "$@" "$url"
         else
-            measure "$case_name" h2load "$round" h2load "$@" -i "$work/uris"
+            measure "$case_name" h2load "$round" h2load "$@" -i "$uris"
         fi
         ;;
     s_time)
@@ -314,6 +324,7 @@ request = function()
 end
 LUA
     awk -v url="$url" 'BEGIN { for (i = 0; i < 4096; i++) print url "item/" i }' >"$work/uris"
+    uris=$work/uris
     compare h1-pipeline io_uring libev wrk h2load
 }
 
@@ -337,6 +348,64 @@ case_h1_stamps() {
     start_server "$bin/bench_fast_server" 13
     defaults
     compare h1-stamps io_uring+stamps io_uring+bare libev+stamps libev+bare
+}
+
+h2() {
+    defaults
+    http2=yes
+    depth=16
+}
+
+## h2-light    HTTP/2 without TLS, 64 connections with 16 streams each, a server faster than the client
+case_h2_light() {
+    start_server "$bin/bench_fast_server" 13
+    h2
+    compare h2-light io_uring libev h2load
+}
+
+## h2-urls     the same with 4096 URLs
+case_h2_urls() {
+    start_server "$bin/bench_fast_server" 13
+    h2
+    path='/item/{seq:0-4095}'
+    awk -v url="$url" 'BEGIN { for (i = 0; i < 4096; i++) print url "item/" i }' >"$work/uris"
+    uris=$work/uris
+    compare h2-urls io_uring libev h2load
+}
+
+## h2-tls      the same over TLS by ALPN
+case_h2_tls() {
+    certificate
+    start_server "$bin/bench_fast_server" 13 "$work/certificate.pem" "$work/key.pem"
+    h2
+    tls=', tls: {verify: false}'
+    url=https://127.0.0.1:$port/
+    compare h2-tls io_uring libev h2load
+}
+
+## h2-nghttpd  64 connections with 16 streams each, nghttpd
+case_h2_nghttpd() {
+    have nghttpd || {
+        note "nghttpd is not available here: h2-nghttpd is left out"
+        return 0
+    }
+    mkdir -p "$work/www"
+    printf 'Hello, World!' >"$work/www/index.html"
+    stop_server
+    port=18482
+    taskset -c "$server_cpu" nghttpd --no-tls -n1 -a 127.0.0.1 -d "$work/www" "$port" 2>"$work/server.err" &
+    server=$!
+    sleep 0.3
+    h2
+    compare h2-nghttpd io_uring libev h2load
+}
+
+## h2-nginx    64 connections with 16 streams each, nginx
+case_h2_nginx() {
+    start_nginx
+    port=18482
+    h2
+    compare h2-nginx io_uring libev h2load
 }
 
 certificate() {

@@ -4,7 +4,8 @@
  *
  * One thread, io_uring with batched sends, on 127.0.0.1 and a port that it prints on the first line
  * of stdout. Every head of a request, whatever it asks for, is answered with 200 and the same body:
- * "Hello, World!" for 13 bytes, 0123456789 over and over otherwise. It knows no request bodies and
+ * "Hello, World!" for 13 bytes, 0123456789 over and over otherwise. A client that begins with the
+ * preface of HTTP/2, or asks for it by ALPN, is spoken to so. It knows no request bodies and
  * closes nothing by itself. Not a server for anything else: agent/respond is strict, this is not.
  */
 #include <arpa/inet.h>
@@ -22,6 +23,7 @@
 #include <sys/socket.h>
 
 #include "common/attr.h"
+#include "tests/bench/fast_h2.h"
 
 #define CONNS_MAX   16384u
 #define BUFS        2048u /* a power of two */
@@ -39,7 +41,11 @@ struct conn {
     unsigned char tail[3]; /* of what came, for ends of heads across two receives */
     uint8_t tail_len;
 
-    SSL *ssl; /* owned; with out, TLS only */
+    struct fast_h2 h2; /* if is_h2 */
+    bool is_h2;
+    bool judged; /* is_h2 is known */
+
+    SSL *ssl; /* owned; with out, TLS and HTTP/2 only */
     const unsigned char *in;
     size_t in_len;
     unsigned char *out[2]; /* owned: the one that is being sent, the one that is filled */
@@ -217,6 +223,22 @@ static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
     return command == BIO_CTRL_FLUSH;
 }
 
+static int choose(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+                  const unsigned char *in, unsigned in_len, void *arg)
+{
+    static const unsigned char spoken[] = "\x02h2\x08http/1.1";
+    struct conn *c = BIO_get_data(SSL_get_rbio(ssl));
+    unsigned char *chosen = NULL;
+
+    (void)arg;
+    if (SSL_select_next_proto(&chosen, out_len, spoken, sizeof(spoken) - 1, in, in_len) !=
+        OPENSSL_NPN_NEGOTIATED)
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    c->is_h2 = *out_len == 2;
+    *out = chosen;
+    return SSL_TLSEXT_ERR_OK;
+}
+
 static void open_tls(const char *certificate, const char *key)
 {
     bio_method = BIO_meth_new(BIO_TYPE_SOURCE_SINK | BIO_get_new_index(), "bench");
@@ -232,21 +254,29 @@ static void open_tls(const char *certificate, const char *key)
         SSL_CTX_use_certificate_chain_file(ssl_ctx, certificate) != 1 ||
         SSL_CTX_use_PrivateKey_file(ssl_ctx, key, SSL_FILETYPE_PEM) != 1)
         die("certificate or key", EINVAL);
+    SSL_CTX_set_alpn_select_cb(ssl_ctx, choose, NULL);
+}
+
+static void start_buffers(struct conn *c)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        if (c->out[i] == NULL)
+            c->out[i] = malloc(OUT_BYTES);
+        if (c->out[i] == NULL)
+            die("buffers", ENOMEM);
+        c->out_len[i] = 0;
+    }
+    c->sending = false;
 }
 
 static bool start_tls(struct conn *c)
 {
     BIO *bio = BIO_new(bio_method);
 
-    for (unsigned i = 0; i < 2; i++) {
-        if (c->out[i] == NULL)
-            c->out[i] = malloc(OUT_BYTES);
-        c->out_len[i] = 0;
-    }
-    c->sending = false;
+    start_buffers(c);
     c->in_len = 0;
     c->ssl = SSL_new(ssl_ctx);
-    if (bio == NULL || c->ssl == NULL || c->out[0] == NULL || c->out[1] == NULL)
+    if (bio == NULL || c->ssl == NULL)
         die("TLS", ENOMEM);
     BIO_set_init(bio, 1);
     BIO_set_data(bio, c);
@@ -255,7 +285,7 @@ static bool start_tls(struct conn *c)
     return true;
 }
 
-static void flush_tls(uint32_t slot)
+static void flush_out(uint32_t slot)
 {
     struct conn *c = &conns[slot];
 
@@ -277,13 +307,55 @@ static bool feed_tls(uint32_t slot, const unsigned char *data, size_t len)
     c->in = data;
     c->in_len = len;
     while ((got = SSL_read(c->ssl, plain, sizeof(plain))) > 0) {
+        if (c->is_h2) {
+            static unsigned char said[OUT_BYTES / 2];
+            size_t n = fast_h2_feed(&c->h2, plain, (size_t)got, said, 0, sizeof(said));
+
+            if (n == SIZE_MAX || (n > 0 && SSL_write(c->ssl, said, (int)n) <= 0))
+                return false;
+            continue;
+        }
         for (size_t n = count_heads(c, plain, (size_t)got); n > 0; n--) {
             if (SSL_write(c->ssl, answers, (int)answer_len) <= 0)
                 return false;
         }
     }
-    flush_tls(slot);
+    flush_out(slot);
     return SSL_get_error(c->ssl, got) == SSL_ERROR_WANT_READ;
+}
+
+/* ---- what came */
+
+static bool feed_h2(uint32_t slot, const unsigned char *data, size_t len)
+{
+    struct conn *c = &conns[slot];
+    size_t n =
+        fast_h2_feed(&c->h2, data, len, c->out[c->filling], c->out_len[c->filling], OUT_BYTES);
+
+    if (n == SIZE_MAX)
+        return false;
+    c->out_len[c->filling] = n;
+    flush_out(slot);
+    return true;
+}
+
+/* False: the connection has to end. */
+static bool feed(uint32_t slot, const unsigned char *data, size_t len)
+{
+    struct conn *c = &conns[slot];
+
+    if (ssl_ctx != NULL)
+        return feed_tls(slot, data, len);
+    if (!c->judged) {
+        c->judged = true;
+        c->is_h2 = len >= 3 && memcmp(data, FAST_H2_PREFACE, 3) == 0;
+        if (c->is_h2)
+            start_buffers(c);
+    }
+    if (c->is_h2)
+        return feed_h2(slot, data, len);
+    answer(slot, count_heads(c, data, len));
+    return true;
 }
 
 /* ---- completions */
@@ -296,6 +368,8 @@ static void accepted(int listener, const struct io_uring_cqe *cqe)
         c->generation++;
         c->open = true;
         c->tail_len = 0;
+        c->is_h2 = c->judged = false;
+        (void)memset(&c->h2, 0, sizeof(c->h2));
         if (ssl_ctx != NULL)
             (void)start_tls(c);
         arm_recv((uint32_t)cqe->res);
@@ -313,9 +387,7 @@ static bool received(uint32_t slot, const struct io_uring_cqe *cqe, int mask, in
     bool current = conns[slot].open && tag(OP_RECV, slot) == cqe->user_data;
 
     if (current && cqe->res > 0) {
-        if (ssl_ctx == NULL)
-            answer(slot, count_heads(&conns[slot], data, (size_t)cqe->res));
-        else if (!feed_tls(slot, data, (size_t)cqe->res))
+        if (!feed(slot, data, (size_t)cqe->res))
             close_conn(slot);
         if (conns[slot].open && (cqe->flags & IORING_CQE_F_MORE) == 0)
             arm_recv(slot);
@@ -335,9 +407,9 @@ static void sent(uint32_t slot, const struct io_uring_cqe *cqe)
         return;
     if (cqe->res < 0) {
         close_conn(slot);
-    } else if (ssl_ctx != NULL) {
+    } else if (ssl_ctx != NULL || conns[slot].is_h2) {
         conns[slot].sending = false;
-        flush_tls(slot);
+        flush_out(slot);
     }
 }
 
@@ -440,6 +512,7 @@ static void make_answers(size_t body_bytes)
     for (size_t i = 0; i < body_bytes; i++)
         answers[(size_t)head_len + i] =
             (unsigned char)(body_bytes == 13 ? "Hello, World!"[i] : '0' + (char)(i % 10));
+    fast_h2_answer(answers + head_len, body_bytes);
     for (size_t i = 1; i < answer_copies; i++)
         (void)memcpy(answers + i * answer_len, answers, answer_len);
 }
