@@ -21,7 +21,8 @@
  * coordinator whose certificate has the dialled name or address, the one that dials is an agent,
  * and the name in its HELLO is the one in its certificate. Who is turned away before its HELLO was
  * taken is logged here (transport.turned_away, tls.no_session), for nobody else knows of it, with
- * address and reason, at most a line a second.
+ * address and reason, at most a line a second. Connections that have not said who they are get half
+ * of the process's descriptors at most.
  *
  * Strings must be UTF-8 without NUL (common/utf8.h cleans foreign ones) and enums in range: what
  * the other end would refuse is refused by report() and command(), for it would come back for ever.

@@ -18,10 +18,18 @@
 
 /* ---- life ---- */
 
+static void no_stranger(struct ls_conn *conn)
+{
+    if (conn->stranger)
+        conn->hub->strangers--;
+    conn->stranger = false;
+}
+
 void ls_conn_free(struct ls_conn *conn)
 {
     struct ls_hub *hub = conn->hub;
 
+    no_stranger(conn);
     ls_op_fini(&conn->receive);
     ls_op_fini(&conn->send);
     nng_stream_free(conn->stream);
@@ -133,6 +141,10 @@ void ls_conn_open(struct ls_hub *hub, nng_stream *stream, int64_t now_ns)
         if (hub->dialer != NULL)
             hub->ops->dial_failed(hub->owner, "out of memory");
         return;
+    }
+    if (hub->listener != NULL) {
+        conn->stranger = true;
+        hub->strangers++;
     }
     learn_remote(conn);
     ls_hub_log_news(hub);
@@ -334,6 +346,7 @@ void *ls_conn_user(const struct ls_conn *conn)
 void ls_conn_set_up(struct ls_conn *conn)
 {
     conn->up = true;
+    no_stranger(conn);
 }
 
 bool ls_conn_ping_due(const struct ls_conn *conn)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -87,6 +88,16 @@ static void open_next(struct ls_hub *hub)
         nng_stream_listener_accept(hub->listener, hub->open.aio);
 }
 
+/* Those who have not said who they are get half of the descriptors at most: a run goes on, and
+ * writes its files, whoever knocks. The others wait in the kernel's queue. */
+static bool has_room_for_strangers(const struct ls_hub *hub)
+{
+    struct rlimit files;
+
+    return getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY ||
+           hub->strangers < files.rlim_cur / 2;
+}
+
 static void on_opened(struct ls_hub *hub, int result, int64_t now_ns)
 {
     if (result == 0)
@@ -95,7 +106,7 @@ static void on_opened(struct ls_hub *hub, int result, int64_t now_ns)
         hub->ops->dial_failed(hub->owner, nng_strerror(result));
     if (hub->dying || hub->dialer != NULL)
         return;
-    if (result == 0)
+    if (result == 0 && has_room_for_strangers(hub))
         open_next(hub);
     else
         hub->accept_paused = true; /* out of descriptors, most likely: not in a tight loop */
@@ -215,7 +226,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *w, int events)
             conn->since_ns += late_ns;
         }
     sweep(hub, now_ns);
-    if (!hub->dying && hub->accept_paused) {
+    if (!hub->dying && hub->accept_paused && has_room_for_strangers(hub)) {
         hub->accept_paused = false;
         open_next(hub);
     }

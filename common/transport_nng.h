@@ -36,6 +36,7 @@ struct ls_conn {
     bool closing;
     bool lingering;
     bool up;
+    bool stranger;    /* accepted, and not up: counted by the hub */
     bool starved;     /* an allocation failed: closed by the sweep */
     int64_t since_ns; /* opened, or began to linger */
     int64_t heard_ns;
@@ -63,7 +64,8 @@ struct ls_hub {
     nng_stream_dialer *dialer;     /* owned; one of the two */
     nng_stream_listener *listener; /* owned */
     struct ls_op open;
-    bool accept_paused; /* until the next sweep */
+    bool accept_paused; /* until a sweep finds that there is room */
+    unsigned strangers; /* connections that were accepted and are not up */
     bool tcp;
     struct ls_credentials *credentials; /* held; NULL: not TLS */
     int64_t end_said_ns;                /* when it was last logged that they end soon */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -380,6 +381,11 @@ static bool a_report_came(struct rig *rig)
     return rig->reports > 0;
 }
 
+static bool is_back(struct rig *rig)
+{
+    return rig->resumes > 0 && rig_both_up(rig);
+}
+
 static void thousands_of_hostile_connections_leave_everything_as_it_was(void **state)
 {
     static struct storm s;
@@ -429,6 +435,72 @@ static void mute_strangers_are_in_nobody_s_way_and_do_not_stay(void **state)
     storm_fini(&s);
 }
 
+/* Sends a socket to nobody: it stays open and is none of our descriptors. */
+static void hide(int into, int fd)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = { 0 };
+    char byte = 0;
+    struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
+    struct msghdr message = { .msg_iov = &iov,
+                              .msg_iovlen = 1,
+                              .msg_control = control.bytes,
+                              .msg_controllen = sizeof(control.bytes) };
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(head), &fd, sizeof(fd));
+    assert_int_equal(sendmsg(into, &message, 0), 1);
+    assert_int_equal(close(fd), 0);
+}
+
+/* Who keeps quiet in great numbers takes no more than half of the descriptors: agents that are
+ * there stay, files can be opened, and when the quiet ones are shown out others get in. */
+static void strangers_do_not_take_the_descriptors_of_a_run(void **state)
+{
+    static struct storm s;
+    enum { STRANGERS = 64 };
+    struct rlimit before;
+    struct rlimit few;
+    int files[8];
+    int pair[2];
+
+    (void)state;
+    storm_init(&s);
+    tls_rig_dial(&s.t, "127.0.0.1", "client-1", "boot-a");
+    rig_until(&s.t.rig, rig_both_up);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    few.rlim_cur =
+        rig_open_descriptors() + STRANGERS; /* were they all let in, none would be left */
+    for (int i = 0; i < STRANGERS; i++)
+        hide(pair[0], tls_rig_connect(&s.t));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (int turn = 0; turn < 20; turn++) {
+        rig_run_ms(&s.t.rig, 5);
+        for (size_t i = 0; i < LS_ARRAY_LEN(files); i++) {
+            files[i] = dup(STDERR_FILENO);
+            assert_true(files[i] >= 0);
+        }
+        for (size_t i = 0; i < LS_ARRAY_LEN(files); i++)
+            (void)close(files[i]);
+    }
+    assert_true(rig_both_up(&s.t.rig));
+    assert_int_equal(rig_report(s.t.rig.dialer, 1), LS_OK);
+    rig_until(&s.t.rig, a_report_came);
+    ls_dialer_drop(s.t.rig.dialer); /* it comes back through the crowd */
+    rig_until(&s.t.rig, is_back);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    (void)close(pair[0]);
+    (void)close(pair[1]);
+    storm_fini(&s);
+}
+
 /* glibc counts what its threads keep for themselves as in use, and fills those caches slowly: to
  * see whether memory comes back, they are turned off, which has to be done before the program
  * starts. */
@@ -446,6 +518,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_record_that_was_tampered_with_ends_the_connection_and_costs_nothing),
         cmocka_unit_test(a_session_that_was_recorded_says_nothing_to_anybody_when_played_again),
         cmocka_unit_test(thousands_of_hostile_connections_leave_everything_as_it_was),
+        cmocka_unit_test(strangers_do_not_take_the_descriptors_of_a_run),
         cmocka_unit_test(mute_strangers_are_in_nobody_s_way_and_do_not_stay),
     };
     (void)argc;
