@@ -118,6 +118,8 @@ static enum ls_err by_lists(const Ls__FleetCpus *wish, const struct ls_cpuset *a
 bool coord_cpus_is_shared(const struct coord_cpus *cpus, uint32_t agent)
 {
     for (uint32_t i = 0; i < cpus->servers + cpus->clients; i++) {
+        if (i < cpus->servers && agent < cpus->servers)
+            continue; /* of servers, one at a time has something to do */
         if (i != agent && (cpus->hosts == NULL || cpus->hosts[i] == cpus->hosts[agent]) &&
             ls_cpuset_intersects(&cpus->agents[i], &cpus->agents[agent]))
             return true;

@@ -12,6 +12,7 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/identity.h"
 #include "common/msg_model.h"
 #include "common/units.h"
 
@@ -248,7 +249,7 @@ static void refuse_start(struct coord_plan_checker *c, const Ls__Target *target)
     } parts[] = {
         { "command", target->n_command > 0 }, { "files", target->n_files > 0 },
         { "version", target->n_version > 0 }, { "env", target->n_env > 0 },
-        { "stop", target->stop != NULL },
+        { "stop", target->stop != NULL },     { "server", target->server != NULL },
     };
 
     for (size_t i = 0; i < LS_ARRAY_LEN(parts); i++) {
@@ -279,6 +280,29 @@ static void check_started(struct coord_plan_checker *c, const Ls__Target *target
     }
 }
 
+/* Who is not listed may still come, where there are seats for anybody. */
+static void check_server(struct coord_plan_checker *c, const Ls__Target *target)
+{
+    const Ls__Fleet *fleet = c->plan->fleet;
+    uint32_t listed = 0;
+
+    if (target->server == NULL)
+        return;
+    for (size_t i = 0; fleet != NULL && i < fleet->n_agents; i++) {
+        const Ls__FleetAgent *agent = fleet->agents[i];
+
+        if (agent->role != LS__AGENT_ROLE__AGENT_ROLE_SERVER)
+            continue;
+        listed++;
+        if (agent->name != NULL && strcmp(agent->name, target->server) == 0)
+            return;
+    }
+    if (!ls_identity_name_is_fine(target->server) ||
+        (listed > 0 && (!fleet->has_servers || listed >= fleet->servers)))
+        coord_plan_check_say(c, &target->base, "server", -1,
+                             "'%.64s' is not the name of a server in fleet.agents", target->server);
+}
+
 void coord_plan_check_target(struct coord_plan_checker *c, const Ls__Target *target)
 {
     coord_plan_check_name(c, &target->base, target->name, "target");
@@ -288,6 +312,7 @@ void coord_plan_check_target(struct coord_plan_checker *c, const Ls__Target *tar
     else
         coord_plan_check_range(c, &target->base, "port", target->port, 1, 65535);
     check_host(c, target);
+    check_server(c, target);
     if (target->external)
         refuse_start(c, target);
     else

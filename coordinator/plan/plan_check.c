@@ -17,6 +17,7 @@
 #include "coordinator/plan/trials.h"
 
 #define CLIENTS_MAX     1000u
+#define SERVERS_MAX     64u
 #define REPETITIONS_MAX 1000u
 /* What else is in the frame that hands a trial to an agent. */
 #define FRAME_RESERVE (256u << 10)
@@ -120,12 +121,9 @@ static void check_servers(struct coord_plan_checker *c, const Ls__Fleet *fleet)
 
     if (!fleet->has_servers)
         return;
-    if (fleet->servers > 1)
-        coord_plan_check_say(
-            c, &fleet->base, "servers", -1,
-            "more than one server is not supported yet: 1, or 0 if all targets are "
-            "external");
-    else if (fleet->servers == 1 && external)
+    if (fleet->servers > SERVERS_MAX)
+        coord_plan_check_range(c, &fleet->base, "servers", fleet->servers, 0, SERVERS_MAX);
+    else if (fleet->servers > 0 && external)
         coord_plan_check_say(c, &fleet->base, "servers", -1,
                              "all targets are external, so there is nothing to do for a server: "
                              "write 0, or leave it out");
@@ -232,10 +230,15 @@ static void check_agents(struct coord_plan_checker *c, const Ls__Fleet *fleet)
                              "%" PRIu32 " is less than the %" PRIu32
                              " clients in agents: raise it, or leave it out",
                              fleet->clients, clients);
-    if (servers > 1)
+    if (fleet->has_servers && servers > fleet->servers)
+        coord_plan_check_say(c, &fleet->base, "servers", -1,
+                             "%" PRIu32 " is less than the %" PRIu32
+                             " servers in agents: raise it, or leave it out",
+                             fleet->servers, servers);
+    else if (servers > SERVERS_MAX)
         coord_plan_check_say(c, &fleet->base, "agents", -1,
-                             "%" PRIu32 " are servers: more than one is not supported yet",
-                             servers);
+                             "%" PRIu32 " are servers: at most %u are allowed", servers,
+                             SERVERS_MAX);
     if (servers > 0 && all_external(c->plan))
         coord_plan_check_say(c, &fleet->base, "agents", -1,
                              "one is a server, and all targets are external: there is nothing for "

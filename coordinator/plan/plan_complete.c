@@ -306,7 +306,8 @@ static enum ls_err complete_target(const Ls__Plan *plan, const char *base_dir, L
 static bool complete_fleet(Ls__Plan *plan)
 {
     bool needs_server = false;
-    uint32_t clients = 0;
+    uint32_t clients = 0, servers = 0;
+    bool had_servers;
     Ls__Fleet *fleet;
 
     plan->fleet = or_new(plan->fleet, &ls__fleet__descriptor);
@@ -320,13 +321,18 @@ static bool complete_fleet(Ls__Plan *plan)
         needs_server |= !plan->targets[i]->external;
     for (size_t i = 0; i < fleet->n_agents; i++) {
         clients += fleet->agents[i]->role == LS__AGENT_ROLE__AGENT_ROLE_CLIENT;
+        servers += fleet->agents[i]->role == LS__AGENT_ROLE__AGENT_ROLE_SERVER;
         fleet->agents[i]->has_role = 1;
     }
     if (!fleet->has_clients && clients > 0)
         fleet->clients = clients;
     fleet->has_clients = 1;
+    had_servers = fleet->has_servers;
     fleet->has_servers = 1;
-    fleet->servers = needs_server ? 1 : 0;
+    if (!needs_server)
+        fleet->servers = 0;
+    else if (!had_servers)
+        fleet->servers = servers > 1 ? servers : 1;
     fleet->has_on_agent_loss = 1;
     fleet->cpus->has_allow_overlap = 1;
     return fill_text(&fleet->cpus->server, ls__fleet_cpus__server__default_value) &&

@@ -63,8 +63,10 @@ static void keep_off(const struct run *r)
 
     if (r->servers == 0)
         return;
-    for (size_t i = 0; i < LS_ARRAY_LEN(rest.bits); i++)
-        rest.bits[i] &= ~r->cpus.agents[0].bits[i];
+    for (uint32_t server = 0; server < r->servers; server++) {
+        for (size_t i = 0; i < LS_ARRAY_LEN(rest.bits); i++)
+            rest.bits[i] &= ~r->cpus.agents[server].bits[i];
+    }
     if (ls_cpuset_count(&rest) > 0 && ls_cpuset_set_affinity(0, &rest, &diag) != LS_OK)
         ls_log(LS_LOG_WARN, "run.not_pinned", "%s", diag.text);
 }
@@ -191,13 +193,22 @@ static bool is_auto(const Ls__Target *target)
     return strcmp(target->host, "auto") == 0;
 }
 
+uint32_t run_server_of(const struct run *r, const Ls__Target *target)
+{
+    for (uint32_t i = 0; target->server != NULL && i < r->servers; i++) {
+        if (strcmp(coord_fleet_agent(r->fleet, i)->name, target->server) == 0)
+            return i;
+    }
+    return 0;
+}
+
 const char *run_target_host(const struct run *r, const Ls__Target *target)
 {
     if (!is_auto(target))
         return target->host;
     if (r->options->listen == NULL || r->servers == 0)
         return "127.0.0.1";
-    return coord_fleet_agent(r->fleet, 0)->address;
+    return coord_fleet_agent(r->fleet, run_server_of(r, target))->address;
 }
 
 /* 127.0.0.1 is another host on each: only clients that come from here by loopback, too, mean the
@@ -206,6 +217,12 @@ static enum ls_err check_target(struct run *r, const Ls__Target *target, struct 
 {
     const char *host = run_target_host(r, target);
 
+    if (target->server != NULL && !target->external &&
+        strcmp(coord_fleet_agent(r->fleet, run_server_of(r, target))->name, target->server) != 0)
+        return ls_fail(diag, LS_EINVAL, "target %s is for server %s, which is not in this run",
+                       target->name, target->server);
+    if (r->options->listen == NULL)
+        return LS_OK; /* everybody is on this host */
     if (is_auto(target) && target->external)
         return ls_fail(diag, LS_EINVAL,
                        "target %s is external, and the agents are on other hosts: say where it is "
@@ -353,6 +370,14 @@ enum ls_err run_first_gather(struct run *r, struct ls_diag *diag)
     if (!coord_fleet_is_local(r->fleet)) {
         coord_progress_note(r->progress, "waiting for agents at %s", coord_fleet_url(r->fleet));
         return run_gather(r, diag);
+    }
+    for (size_t i = 0; i < r->options->plan->n_targets; i++) {
+        enum ls_err rc = check_target(r, r->options->plan->targets[i], diag);
+
+        if (rc != LS_OK) {
+            r->unusable = true;
+            return rc;
+        }
     }
     hand_out_cpus(r);
     keep_off(r);

@@ -79,6 +79,8 @@ enum ls_err run_first_gather(struct run *r, struct ls_diag *diag) LS_NODISCARD;
 /* Starts whoever is not here, or waits for all. */
 enum ls_err run_gather(struct run *r, struct ls_diag *diag) LS_NODISCARD;
 void run_say_bye(struct run *r);
+/* The place of the server that keeps a target; 0 also where there is none. */
+uint32_t run_server_of(const struct run *r, const Ls__Target *target);
 /* The address that clients load a target at. */
 const char *run_target_host(const struct run *r, const Ls__Target *target);
 

@@ -198,6 +198,7 @@ static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_d
                                       .workload = w,
                                       .seed = r->options->trials->seed,
                                       .servers = r->servers,
+                                      .server = run_server_of(r, r->trial->target),
                                       .clients = r->clients,
                                       .names = p->names,
                                       .cpus = p->cpus,
@@ -374,18 +375,20 @@ static void judge(struct run *r, Ls__Trial *trial, const struct coord_books *boo
                               trial->server->exit);
         return;
     }
-    in = (struct coord_verdict_input){ .books = books,
-                                       .max_start_skew_ns = fleet->max_start_skew->ns,
-                                       .connections = w->connections,
-                                       .fixed_count = coord_load_is_fixed_count(w),
-                                       .has_gaps = coord_load_has_gaps(w),
-                                       .is_random = w->load->law_case == LS__LOAD__LAW_POISSON,
-                                       .changes = !coord_load_is_steady(w),
-                                       .shared_cores = r->cpus.shared,
-                                       .shared_why = r->cpus.why,
-                                       .server_cpus = r->servers > 0
-                                                          ? ls_cpuset_count(&r->cpus.agents[0])
-                                                          : 0 };
+    in = (struct coord_verdict_input){
+        .books = books,
+        .max_start_skew_ns = fleet->max_start_skew->ns,
+        .connections = w->connections,
+        .fixed_count = coord_load_is_fixed_count(w),
+        .has_gaps = coord_load_has_gaps(w),
+        .is_random = w->load->law_case == LS__LOAD__LAW_POISSON,
+        .changes = !coord_load_is_steady(w),
+        .shared_cores = r->cpus.shared,
+        .shared_why = r->cpus.why,
+        .server_cpus = r->servers > 0
+                           ? ls_cpuset_count(&r->cpus.agents[run_server_of(r, r->trial->target)])
+                           : 0
+    };
     find_governors(trial, &in);
     find_headroom(r, trial);
     coord_verdict_judge(trial, &in);

@@ -29,6 +29,7 @@
 struct member {
     enum ls_phase phase; /* as it last said */
     bool lost;
+    bool out; /* a server that has nothing to do in this trial */
     char why_lost[480];
     bool reported;    /* totals of a client, end of a server */
     bool active;      /* was asked to prepare, so it has to come back to idle */
@@ -86,6 +87,8 @@ enum ls_err coord_machine_create(const struct coord_machine_spec *spec,
     }
     for (uint32_t i = 0; i < m->count; i++)
         m->workers_total += spec->workers[i];
+    for (uint32_t i = 0; i < spec->servers; i++)
+        m->members[i].out = i != spec->server;
     m->lead_ns = LEAD_BASE_NS + (int64_t)spec->workload->connections * LEAD_PER_CONN_NS;
     *out_machine = m;
     return LS_OK;
@@ -106,11 +109,17 @@ static bool is_server(const struct coord_machine *m, uint32_t agent)
     return agent < m->spec.servers;
 }
 
+/* Whom nothing is asked of, and nothing waited for from. */
+static bool is_gone(const struct coord_machine *m, uint32_t agent)
+{
+    return m->members[agent].lost || m->members[agent].out;
+}
+
 static bool all(const struct coord_machine *m, bool servers, bool clients,
                 bool (*holds)(const struct member *member))
 {
     for (uint32_t i = 0; i < m->count; i++) {
-        if (!(is_server(m, i) ? servers : clients) || m->members[i].lost)
+        if (!(is_server(m, i) ? servers : clients) || is_gone(m, i))
             continue;
         if (!holds(&m->members[i]))
             return false;
@@ -134,7 +143,7 @@ static bool stood_down(const struct coord_machine *m)
     for (uint32_t i = 0; i < m->count; i++) {
         const struct member *member = &m->members[i];
 
-        if (!member->lost && (member->phase != LS_PHASE_READY || member->attempt != m->attempt))
+        if (!is_gone(m, i) && (member->phase != LS_PHASE_READY || member->attempt != m->attempt))
             return false;
     }
     return true;
@@ -316,7 +325,7 @@ static void enter_arm(struct coord_machine *m, int64_t now_ns)
         int64_t offset_ns;
         int64_t slowest_ns = 0;
 
-        if (!m->members[i].lost && m->env.clock(m->env.ctx, i, &offset_ns, &slowest_ns) &&
+        if (!is_gone(m, i) && m->env.clock(m->env.ctx, i, &offset_ns, &slowest_ns) &&
             slowest_ns > slowest)
             slowest = slowest_ns;
     }
@@ -332,7 +341,7 @@ static void enter_arm(struct coord_machine *m, int64_t now_ns)
     if (m->stage != COORD_STAGE_ARM)
         return; /* the caller could not, and has ended the trial */
     for (uint32_t i = 0; i < m->count; i++) {
-        if (!m->members[i].lost)
+        if (!is_gone(m, i))
             arm(m, i);
     }
 }
@@ -378,7 +387,7 @@ static void enter_clients(struct coord_machine *m, int64_t now_ns)
     m->stage = COORD_STAGE_CLIENTS;
     m->deadline_ns = now_ns + GRACE_NS + preflight_limit_ns(w);
     for (uint32_t i = m->spec.servers; i < m->count; i++) {
-        if (!m->members[i].lost)
+        if (!is_gone(m, i))
             prepare(m, i);
     }
 }
@@ -400,8 +409,7 @@ void coord_machine_start(struct coord_machine *m, int64_t now_ns)
         enter_clients(m, now_ns);
         return;
     }
-    for (uint32_t i = 0; i < m->spec.servers; i++)
-        prepare(m, i);
+    prepare(m, m->spec.server);
 }
 
 /* Somebody cannot make the instant: all stand down, then a later one is agreed. */
@@ -415,7 +423,7 @@ static void begin_disarm(struct coord_machine *m, const char *why, int64_t now_n
     m->deadline_ns = now_ns + GRACE_NS;
     m->lead_ns = 2 * m->lead_ns < LEAD_MAX_NS ? 2 * m->lead_ns : LEAD_MAX_NS;
     for (uint32_t i = 0; i < m->count; i++) {
-        if (!m->members[i].lost)
+        if (!is_gone(m, i))
             disarm(m, i); /* one that is back already ignores it */
     }
 }
@@ -444,7 +452,7 @@ static bool lags(const struct coord_machine *m, uint32_t agent)
 {
     const struct member *member = &m->members[agent];
 
-    if (member->lost)
+    if (is_gone(m, agent))
         return false;
     switch (m->stage) {
     case COORD_STAGE_SERVER:
@@ -565,7 +573,7 @@ void coord_machine_lost(struct coord_machine *m, uint32_t agent, const char *why
 {
     bool client_left = false;
 
-    if (m->members[agent].lost)
+    if (is_gone(m, agent))
         return;
     m->members[agent].lost = true;
     (void)snprintf(m->members[agent].why_lost, sizeof(m->members[agent].why_lost), "%s", why);
@@ -594,7 +602,7 @@ static void probe_all(struct coord_machine *m, int64_t now_ns)
     if (m->stage != COORD_STAGE_CLOCKS || m->probes >= CLOCK_PROBES || now_ns < m->next_probe_ns)
         return;
     for (uint32_t i = 0; i < m->count; i++) {
-        if (!m->members[i].lost)
+        if (!is_gone(m, i))
             m->env.probe_clock(m->env.ctx, i);
     }
     m->probes++;

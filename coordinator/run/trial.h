@@ -46,6 +46,7 @@ struct coord_machine_spec {
     const Ls__Workload *workload;
     uint64_t seed;
     uint32_t servers;         /* agents 0 .. servers - 1; 0: the target runs already */
+    uint32_t server;          /* which of them keeps the target; the others have nothing to do */
     uint32_t clients;         /* agents servers .. servers + clients - 1 */
     const char *const *names; /* per agent, for messages */
     const char *const *cpus;  /* per agent, a list; "" leaves it as it is */

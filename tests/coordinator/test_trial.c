@@ -505,6 +505,54 @@ static void a_lost_agent_ends_the_trial_at_any_stage(void **state)
     }
 }
 
+static void of_two_servers_one_takes_part_and_the_other_is_not_missed(void **state)
+{
+    (void)state;
+    for (uint32_t agent = 0; agent < 2; agent++) {
+        struct world w = make(NULL);
+        static const char *const names[] = { "s1", "s2", "c" };
+        static const char *const cpus[] = { "", "", "" };
+        static const uint32_t workers[] = { 0, 0, 1 };
+        Ls__Target target = LS__TARGET__INIT;
+        Ls__Ready ready = LS__READY__INIT;
+        Ls__Stop stop = LS__STOP__INIT;
+        Ls__Workload load = LS__WORKLOAD__INIT;
+        Ls__Http http = LS__HTTP__INIT;
+        Ls__Duration d = LS__DURATION__INIT;
+        const struct coord_machine_env env = {
+            .command = command, .probe_clock = probe, .clock = clock_of, .armed = armed, .ctx = &w
+        };
+        const struct coord_machine_spec spec = { .trial = 3,
+                                                 .target = &target,
+                                                 .workload = &load,
+                                                 .servers = 2,
+                                                 .server = 1,
+                                                 .clients = 1,
+                                                 .names = names,
+                                                 .cpus = cpus,
+                                                 .workers = workers };
+
+        d.ns = S;
+        ready.timeout = stop.grace = load.warmup = load.measure = load.timeout = load.interval = &d;
+        target.ready = &ready;
+        target.stop = &stop;
+        load.protocol_case = LS__WORKLOAD__PROTOCOL_HTTP;
+        load.http = &http;
+        assert_int_equal(coord_machine_create(&spec, &env, &w.machine, NULL), LS_OK);
+        coord_machine_start(w.machine, w.now_ns);
+        assert_int_equal(w.inbox_count, 1);
+        assert_int_equal(w.inbox_agent[0], 1);
+        assert_int_equal(w.inbox[0]->body_case, LS__ENVELOPE__BODY_PREPARE);
+        coord_machine_lost(w.machine, agent, "it is gone", w.now_ns);
+        assert_int_equal(coord_machine_is_lost(w.machine, agent), agent == 1);
+        assert_int_equal(coord_machine_failure(w.machine) != NULL, agent == 1);
+        assert_false(coord_machine_is_stuck(w.machine, 0));
+        for (unsigned k = 0; k < w.inbox_count; k++)
+            ls__envelope__free_unpacked(w.inbox[k], NULL);
+        coord_machine_destroy(w.machine);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -521,6 +569,7 @@ int main(void)
         cmocka_unit_test(an_agent_whose_clock_is_unknown_gets_no_start),
         cmocka_unit_test(an_illegal_move_of_an_agent_ends_the_trial),
         cmocka_unit_test(a_lost_agent_ends_the_trial_at_any_stage),
+        cmocka_unit_test(of_two_servers_one_takes_part_and_the_other_is_not_missed),
     };
 
     return cmocka_run_group_tests_name("coordinator.trial", tests, NULL, NULL);

@@ -24,7 +24,8 @@ ends() {
         fail "status $code, not $1"
         ;;
     esac
-    books_balance result/result.json 'r.trials.filter((t) => t.status === "done")'
+    # What a lost agent had under way has no outcome that anybody could know.
+    books_balance result/result.json 'r.trials.filter((t) => t.status === "done" && !t.coverage)'
     (cd result && sha256sum --quiet -c SHA256SUMS) || fail 'a file is not what SHA256SUMS says'
 }
 
@@ -148,9 +149,8 @@ lease) # A coordinator that is gone for longer than the lease: load and target e
     wait_until 20 grep -q agent.lease_over s1.log
     wait_until 20 port_is_free "$target"
     wait_until 20 grep -q agent.lease_over c2.log
-    only_agents() { [ "$(nothing_is_left | grep -vc lockstep-agent)" -eq 0 ]; }
+    only_agents() { [ "$(nothing_is_left | grep -c .)" -eq 3 ]; } # the target is a lockstep-agent, too
     wait_until 10 only_agents
-    same 'agents left' 3 "$(nothing_is_left | grep -c .)"
     fleet_plan 1 300ms
     expect '0 4' "$lockstep" run plan.yaml --listen "$url" --out again --json
     holds out 'r.trials[0].status === "done"'

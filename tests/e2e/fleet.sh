@@ -55,7 +55,18 @@ fleet_plan 1 300ms
 expect '0 4' "$lockstep" run plan.yaml --out local --json
 holds out 'r.trials[0].status === "done" && r.hosts.every((h) => h.address === "local")'
 
-end_agents "$server" "$first" "$second" "$third" "$twin"
+# Two servers: each target is kept by the one that it names, in the lab as on one host.
+agent_at "$url" s2 server
+other=$pid
+fleet_plan 1 300ms "  agents: [{name: s1, role: server}, {name: s2, role: server}]"
+sed "s/^workloads:/  - name: second\n    server: s2\n    command: [\"$(printf '%s' "$agent" | sed 's|/|\\/|g')\", respond, --listen, \"{host}:{port}\", --die-with-parent]\n    port: $target\nworkloads:/" plan.yaml >two.yaml
+expect '0 4' "$lockstep" run two.yaml --listen "$url" --out both --json
+holds out 'r.trials.map((t) => t.server.agent).join() === "s1,s2" && r.trials.every((t) => t.status === "done")'
+counts_agree both 'r.trials'
+expect '0 4' "$lockstep" run two.yaml --json --out both-local
+holds out 'r.trials.map((t) => t.server.agent).join() === "s1,s2" && r.trials.every((t) => t.status === "done")'
+
+end_agents "$server" "$first" "$second" "$third" "$twin" "$other"
 
 # Whom nobody can be sure of is not talked to: exit status 5, and what to do about it.
 expect 5 "$agent" --dial tcp://192.0.2.1:1 --once
@@ -66,6 +77,7 @@ expect 5 "$lockstep" run plan.yaml --listen "$url" --keys nowhere
 
 # The same over TLS, with names by certificates.
 url=tls+tcp://127.0.0.1:$control
+fleet_plan 1 300ms
 expect 0 "$lockstep" pki init
 expect 0 "$lockstep" pki issue coordinator lab --host 127.0.0.1
 for name in s1 c1 c2; do
