@@ -47,6 +47,7 @@ struct ls_credentials {
     struct ls_identity identity;
     pthread_mutex_t mutex; /* guards what follows */
     struct set set;
+    unsigned generation;           /* of set; from 1 on */
     struct mark marks[FILE_COUNT]; /* of the last attempt, good or bad */
     bool news;
     bool news_good;
@@ -386,6 +387,7 @@ enum ls_err ls_credentials_open(const char *dir, enum ls_identity_role wanted,
     }
     atomic_init(&c->holders, 1);
     c->wanted = wanted;
+    c->generation = 1;
     c->identity = c->set.identity;
     (void)pthread_mutex_init(&c->mutex, NULL); /* without attributes it does not fail on Linux */
     *out = c;
@@ -475,20 +477,62 @@ static void refresh(struct ls_credentials *c)
     }
     SSL_CTX_free(c->set.ctx); /* connections that use it hold it */
     c->set = next;
+    c->generation++;
     ls_clock_format_wall(next.expiry_wall_ns, end, sizeof(end));
     (void)snprintf(c->news_text, sizeof(c->news_text), "%s: the certificate of %s until %s", c->dir,
                    next.identity.uri, end);
 }
 
-SSL *ls_credentials_new_ssl(struct ls_credentials *credentials)
+SSL *ls_credentials_new_ssl(struct ls_credentials *credentials, unsigned *out_generation)
 {
     SSL *ssl;
 
     (void)pthread_mutex_lock(&credentials->mutex);
     refresh(credentials);
     ssl = SSL_new(credentials->set.ctx);
+    *out_generation = credentials->generation;
     (void)pthread_mutex_unlock(&credentials->mutex);
     return ssl;
+}
+
+unsigned ls_credentials_generation(struct ls_credentials *credentials)
+{
+    unsigned generation;
+
+    (void)pthread_mutex_lock(&credentials->mutex);
+    refresh(credentials);
+    generation = credentials->generation;
+    (void)pthread_mutex_unlock(&credentials->mutex);
+    return generation;
+}
+
+bool ls_credentials_still_take(struct ls_credentials *credentials, const SSL *ssl, char *out,
+                               size_t out_bytes)
+{
+    bool peer_is_agent = credentials->wanted == LS_IDENTITY_COORDINATOR;
+    X509_STORE_CTX *verify = X509_STORE_CTX_new();
+    SSL_CTX *ctx;
+    bool ok;
+
+    (void)pthread_mutex_lock(&credentials->mutex);
+    ctx = credentials->set.ctx;
+    (void)SSL_CTX_up_ref(ctx);
+    (void)pthread_mutex_unlock(&credentials->mutex);
+    ok = verify != NULL &&
+         X509_STORE_CTX_init(verify, SSL_CTX_get_cert_store(ctx), SSL_get0_peer_certificate(ssl),
+                             SSL_get_peer_cert_chain(ssl)) == 1 &&
+         X509_STORE_CTX_set_default(verify, peer_is_agent ? "ssl_client" : "ssl_server") == 1;
+    if (!ok)
+        (void)snprintf(out, out_bytes, "no memory to verify a certificate");
+    else if (X509_verify_cert(verify) != 1) {
+        (void)snprintf(out, out_bytes, "%s",
+                       X509_verify_cert_error_string(X509_STORE_CTX_get_error(verify)));
+        ok = false;
+    }
+    X509_STORE_CTX_free(verify);
+    SSL_CTX_free(ctx);
+    ERR_clear_error();
+    return ok;
 }
 
 bool ls_credentials_news(struct ls_credentials *credentials, bool *out_good, char *out,

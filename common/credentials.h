@@ -13,8 +13,9 @@
  *     ls_credentials_close(credentials);  ... when those are made, or later
  *
  * Nobody but this user (or root) may be able to change the folder or a file in it, or to read the
- * key. Files that change are read again for the next connection, so certificates are renewed and
- * revoked without a restart. A new set that is not in order is refused as a whole, and the old one
+ * key. Files that change are read again, so certificates are renewed and revoked without a restart:
+ * the next connection is made with them, and a connection whose peer they do not take any more ends
+ * within a second. A new set that is not in order is refused as a whole, and the old one
  * stays in use: a key that does not belong to its certificate (yet: the other file may follow), a
  * holder other than before, a list of revoked certificates that is no longer there.
  */
@@ -44,6 +45,10 @@ const char *ls_credentials_folder(const struct ls_credentials *credentials);
  * at now_wall_ns. */
 int64_t ls_credentials_expiry_wall_ns(struct ls_credentials *credentials);
 bool ls_credentials_end_soon(struct ls_credentials *credentials, int64_t now_wall_ns);
+
+/* Looks at the files, and counts the sets that have been in use: another number than before means
+ * that who was taken with an older set has to be looked at again. */
+unsigned ls_credentials_generation(struct ls_credentials *credentials);
 
 /* For the log: what came of reading the files again, once each time. False: nothing new. good: the
  * new ones are in use. */

@@ -31,7 +31,9 @@ struct nng_tls_engine_config {
 };
 
 struct nng_tls_engine_conn {
-    SSL *ssl; /* owned */
+    SSL *ssl;                           /* owned */
+    struct ls_credentials *credentials; /* held by the configuration, which outlives this */
+    unsigned generation;
     enum ls_identity_role peer_role;
     bool done;
     int fatal; /* the error that ended it; 0: none */
@@ -43,6 +45,7 @@ struct nng_tls_engine_conn {
  * are called in the thread, and within the call, that asks for them. */
 static _Thread_local const struct nng_tls_engine_config *making;
 static _Thread_local struct ls_tls_peer *looking;
+static _Thread_local bool looking_again;
 
 /* Connections that nng has made or is about to make, and has not freed. */
 static pthread_mutex_t living_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -223,7 +226,8 @@ static int conn_init(nng_tls_engine_conn *conn, void *stream, nng_tls_engine_con
     if (config->credentials == NULL || (!config->server && config->host[0] == '\0'))
         return NNG_EPEERAUTH; /* nobody said who may be at the other end */
     conn->peer_role = config->peer_role;
-    conn->ssl = ls_credentials_new_ssl(config->credentials);
+    conn->credentials = config->credentials;
+    conn->ssl = ls_credentials_new_ssl(config->credentials, &conn->generation);
     bio = BIO_new(bio_method);
     if (conn->ssl == NULL || bio == NULL) {
         (void)BIO_free(bio);
@@ -306,10 +310,24 @@ static int conn_send(nng_tls_engine_conn *conn, const uint8_t *data, size_t *len
     return 0;
 }
 
+static void verify_again(nng_tls_engine_conn *conn)
+{
+    char why[128];
+
+    if (!conn->done || conn->fatal != 0 ||
+        ls_credentials_still_take(conn->credentials, conn->ssl, why, sizeof(why)))
+        return;
+    (void)snprintf(conn->trouble, sizeof(conn->trouble), "%s: it was %s", why, conn->peer.uri);
+    conn->fatal = NNG_ECRYPTO;
+}
+
 static bool conn_verified(nng_tls_engine_conn *conn)
 {
     if (looking != NULL) {
+        if (looking_again)
+            verify_again(conn);
         looking->identity = conn->peer;
+        looking->generation = conn->generation;
         memcpy(looking->trouble, conn->trouble, sizeof(looking->trouble));
     }
     return conn->peer.proven;
@@ -523,4 +541,11 @@ void ls_tls_look(struct nng_stream *stream, struct ls_tls_peer *out)
     if (nng_stream_get_bool(stream, NNG_OPT_TLS_VERIFIED, &verified) != 0 || !verified)
         out->identity = (struct ls_identity){ 0 };
     looking = NULL;
+}
+
+void ls_tls_look_again(struct nng_stream *stream, struct ls_tls_peer *out)
+{
+    looking_again = true;
+    ls_tls_look(stream, out);
+    looking_again = false;
 }

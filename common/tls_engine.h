@@ -33,9 +33,13 @@ enum ls_err ls_tls_listener(struct nng_stream_listener *listener,
  * the handshake is over; and why TLS ended it, "" if it did not. */
 struct ls_tls_peer {
     struct ls_identity identity;
+    unsigned generation; /* of the keys that it was taken with */
     char trouble[LS_TLS_TROUBLE_MAX];
 };
 void ls_tls_look(struct nng_stream *stream, struct ls_tls_peer *out);
+/* The same, and the peer's certificate is verified again with the keys as they are now: what they
+ * do not take any more becomes trouble. */
+void ls_tls_look_again(struct nng_stream *stream, struct ls_tls_peer *out);
 
 /* nng 1.5.2 completes a dial or an accept that failed before it frees what it had made for it, on a
  * thread of its own: nng_fini() may overtake that, and nng then aborts the process. So whoever

@@ -11,8 +11,13 @@
 enum ls_err ls_identity_of(X509 *certificate, struct ls_identity *out,
                            struct ls_diag *diag) LS_NODISCARD;
 
-/* A new connection by the files as they are now: read again if they changed. NULL: no memory. The
- * caller frees. On any thread. */
-SSL *ls_credentials_new_ssl(struct ls_credentials *credentials);
+/* A new connection by the files as they are now: read again if they changed; *out_generation counts
+ * the sets. NULL: no memory. The caller frees. On any thread. */
+SSL *ls_credentials_new_ssl(struct ls_credentials *credentials, unsigned *out_generation);
+
+/* Would the set in use take the certificate that this connection's peer has proven to have? Writes
+ * why not. */
+bool ls_credentials_still_take(struct ls_credentials *credentials, const SSL *ssl, char *out,
+                               size_t out_bytes);
 
 #endif

@@ -117,8 +117,13 @@ static struct ls_conn *conn_new(struct ls_hub *hub, nng_stream *stream, int64_t 
 /* At once, for it is not known any more when the connection is gone. */
 static void learn_remote(struct ls_conn *conn)
 {
+    struct ls_tls_peer peer = { 0 };
     nng_sockaddr address;
     char host[INET6_ADDRSTRLEN];
+
+    if (conn->hub->credentials != NULL)
+        ls_tls_look(conn->stream, &peer);
+    conn->generation = peer.generation;
 
     (void)snprintf(conn->remote, sizeof(conn->remote), "%s", conn->hub->tcp ? "unknown" : "local");
     if (!conn->hub->tcp || nng_stream_get_addr(conn->stream, NNG_OPT_REMADDR, &address) != 0)

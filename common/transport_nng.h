@@ -31,8 +31,9 @@ struct ls_conn {
     struct ls_op receive;
     struct ls_op send;
     char remote[64];
-    unsigned pins; /* calls that still need it */
-    bool handling; /* frames: one write afterwards takes all that they cause */
+    unsigned generation; /* of the keys that its peer was last verified with */
+    unsigned pins;       /* calls that still need it */
+    bool handling;       /* frames: one write afterwards takes all that they cause */
     bool closing;
     bool lingering;
     bool up;
@@ -69,6 +70,8 @@ struct ls_hub {
     bool tcp;
     struct ls_credentials *credentials; /* held; NULL: not TLS */
     int64_t end_said_ns;                /* when it was last logged that they end soon */
+    int64_t keys_seen_ns;               /* when their files were last looked at by a sweep */
+    unsigned generation;                /* of the keys, as of then */
     bool dying;
     unsigned depth; /* of calls that may end in callbacks */
     int64_t swept_ns;

@@ -294,7 +294,8 @@ static void a_key_with_a_passphrase_is_refused(void **state)
 
 static void certificate_in_use(struct ls_credentials *credentials, char out[64])
 {
-    SSL *ssl = ls_credentials_new_ssl(credentials);
+    unsigned generation = 0;
+    SSL *ssl = ls_credentials_new_ssl(credentials, &generation);
     unsigned char md[EVP_MAX_MD_SIZE];
     unsigned len = 0;
 
@@ -322,6 +323,7 @@ static void files_that_changed_are_in_use_for_the_next_connection(void **state)
     char first[64];
     char second[64];
     char again[64];
+    unsigned generation = 0;
     struct fixture f;
     SSL *old;
 
@@ -331,12 +333,14 @@ static void files_that_changed_are_in_use_for_the_next_connection(void **state)
     certificate_in_use(credentials, first);
     certificate_in_use(credentials, again);
     assert_string_equal(first, again);
-    old = ls_credentials_new_ssl(credentials); /* a connection that lives on */
+    old = ls_credentials_new_ssl(credentials, &generation); /* a connection that lives on */
     keys_issue_agent(f.keys, "client-1", f.dir);
     certificate_in_use(credentials, second);
     assert_string_not_equal(first, second);
     expect_news(credentials, true, "the certificate of lockstep:agent/client-1 until");
     assert_non_null(SSL_get_certificate(old));
+    assert_int_equal(generation, 1);
+    assert_int_equal(ls_credentials_generation(credentials), 2);
     SSL_free(old);
     ls_credentials_close(credentials);
     tear_down(&f);

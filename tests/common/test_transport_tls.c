@@ -392,6 +392,79 @@ static void an_agent_revoked_in_the_middle_does_not_come_back(void **state)
     tls_rig_fini(&t);
 }
 
+static bool peer_is_down(struct rig *rig)
+{
+    return rig->peer_downs > 0;
+}
+
+static void who_is_revoked_is_cut_off_within_a_sweep(void **state)
+{
+    struct tls_rig t;
+
+    (void)state;
+    tls_rig_init(&t);
+    tls_rig_keys(&t);
+    tls_rig_listen(&t);
+    tls_rig_dial(&t, "127.0.0.1", "client-1", "boot-a");
+    rig_until(&t.rig, rig_both_up);
+    keys_revoke(t.keys, t.agent_dir);
+    keys_write_crl(t.keys, t.coordinator_dir);
+    rig_until(&t.rig, peer_is_down); /* nobody has touched the connection */
+    assert_string_equal(t.rig.last_why, "certificate revoked: it was lockstep:agent/client-1");
+    rig_until(&t.rig, is_turned_away);
+    assert_int_equal(t.rig.resumes, 0);
+    tls_rig_fini(&t);
+}
+
+static bool dialer_is_down(struct rig *rig)
+{
+    return rig->downs > 0;
+}
+
+static void an_agent_leaves_a_coordinator_that_is_revoked(void **state)
+{
+    struct tls_rig t;
+
+    (void)state;
+    tls_rig_init(&t);
+    tls_rig_keys(&t);
+    tls_rig_listen(&t);
+    tls_rig_dial(&t, "127.0.0.1", "client-1", "boot-a");
+    rig_until(&t.rig, rig_both_up);
+    keys_revoke(t.keys, t.coordinator_dir);
+    keys_write_crl(t.keys, t.agent_dir);
+    rig_until(&t.rig, dialer_is_down);
+    rig_until(&t.rig, has_no_session);
+    tls_rig_expect_log(&t, "certificate revoked: it says it is lockstep:coordinator/main");
+    tls_rig_fini(&t);
+}
+
+static bool ends_have_new_keys(struct rig *rig)
+{
+    return ls_credentials_generation(rig->coordinator_keys) == 2 &&
+           ls_credentials_generation(rig->agent_keys) == 2;
+}
+
+static void a_connection_outlives_the_renewal_of_its_keys(void **state)
+{
+    struct tls_rig t;
+
+    (void)state;
+    tls_rig_init(&t);
+    tls_rig_keys(&t);
+    tls_rig_listen(&t);
+    tls_rig_dial(&t, "127.0.0.1", "client-1", "boot-a");
+    rig_until(&t.rig, rig_both_up);
+    keys_issue_agent(t.keys, "client-1", t.agent_dir);
+    keys_issue_coordinator(t.keys, "main", t.coordinator_dir);
+    rig_until(&t.rig, ends_have_new_keys);
+    rig_run_ms(&t.rig, 200); /* some sweeps */
+    assert_int_equal(rig_report(t.rig.dialer, 1), LS_OK);
+    rig_until(&t.rig, a_report_came);
+    assert_int_equal(t.rig.downs + t.rig.peer_downs, 0);
+    tls_rig_fini(&t);
+}
+
 static void a_certificate_that_ends_soon_is_told_of_once(void **state)
 {
     static const struct keys_want short_lived = { .names = "URI:lockstep:agent/client-1",
@@ -532,6 +605,9 @@ int main(void)
         cmocka_unit_test(a_coordinator_without_a_sound_certificate_gets_no_agent),
         cmocka_unit_test(a_renewed_certificate_is_used_for_the_next_connection),
         cmocka_unit_test(an_agent_revoked_in_the_middle_does_not_come_back),
+        cmocka_unit_test(who_is_revoked_is_cut_off_within_a_sweep),
+        cmocka_unit_test(an_agent_leaves_a_coordinator_that_is_revoked),
+        cmocka_unit_test(a_connection_outlives_the_renewal_of_its_keys),
         cmocka_unit_test(a_certificate_that_ends_soon_is_told_of_once),
         cmocka_unit_test(keys_that_are_broken_in_the_middle_are_not_taken_over),
         cmocka_unit_test(an_agent_may_leave_whenever_it_likes),
