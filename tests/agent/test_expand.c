@@ -118,6 +118,27 @@ static void an_environment_holds_what_was_asked_for_and_three_names(void **state
     agent_expand_free(envp);
 }
 
+/* What a stranger's target would read there is not the agent's. */
+static void home_is_the_folder_where_it_is_not_to_be_the_agents(void **state)
+{
+    struct agent_expand elsewhere = values;
+    char **envp = NULL;
+
+    (void)state;
+    elsewhere.home_is_dir = true;
+    assert_int_equal(setenv("PATH", "/usr/bin", 1), 0);
+    assert_int_equal(setenv("HOME", "/nowhere", 1), 0);
+    assert_int_equal(unsetenv("LANG"), 0);
+    assert_int_equal(agent_expand_env(&elsewhere, NULL, 0, &envp, NULL), LS_OK);
+    assert_string_equal(envp[1], "HOME=/tmp/t{port}");
+    assert_null(envp[2]);
+    agent_expand_free(envp);
+    assert_int_equal(unsetenv("HOME"), 0);
+    assert_int_equal(agent_expand_env(&elsewhere, NULL, 0, &envp, NULL), LS_OK);
+    assert_string_equal(envp[1], "HOME=/tmp/t{port}");
+    agent_expand_free(envp);
+}
+
 static void names_that_are_none_are_refused(void **state)
 {
     Ls__Target__EnvEntry bad[] = { entry((char[]){ "" }, (char[]){ "x" }),
@@ -142,6 +163,7 @@ int main(void)
         cmocka_unit_test(what_grows_without_bound_is_refused),
         cmocka_unit_test(argv_ends_in_null),
         cmocka_unit_test(an_environment_holds_what_was_asked_for_and_three_names),
+        cmocka_unit_test(home_is_the_folder_where_it_is_not_to_be_the_agents),
         cmocka_unit_test(names_that_are_none_are_refused),
     };
 
