@@ -109,15 +109,17 @@ plan() {
     else
         protocol="pipeline: $depth"
     fi
+    what="http: {$protocol, requests: [{path: \"$path\", expect: {status: 200, body: \"$body\"}}]}"
+    [ -z "$websocket" ] || what=$websocket
     cat <<PLAN
 name: bench
 fleet: {clients: 1, servers: 0}
 targets: [{name: t, external: true, host: 127.0.0.1, port: $port$tls}]
 workloads:
   - name: w
-    http: {$protocol, requests: [{path: "$path", expect: {status: 200, body: "$body"}}]}
+    $what
     connections: $connections
-    load: $load
+    ${load:+load: $load}
     warmup: 0s
     measure: ${1}s$more
 PLAN
@@ -126,6 +128,7 @@ PLAN
 # What a case starts from.
 defaults() {
     tls=
+    websocket=
     depth=1
     http2=no
     uris=
@@ -141,11 +144,13 @@ defaults() {
 # The verified requests that a tool's output tells of; nothing if one of them failed.
 count_of() {
     case $1 in
+    *+room) sed -n 's/^requests=[0-9]* bad=0 .* received=\([0-9]*\) lost=0 .*/\1/p' ;;
     io_uring* | libev* | floor) sed -n 's/^requests=\([0-9]*\) bad=0 .*/\1/p' ;;
     wrk*) awk '/Non-2xx|Socket errors/ { bad = 1 } /requests in/ { n = $1 } END { if (!bad) print n }' ;;
     h2load*) sed -n 's/^requests: .* \([0-9]*\) succeeded, 0 failed, 0 errored, 0 timeout$/\1/p' ;;
     s_time*) awk '/connections in .* real seconds/ { print $1 }' ;;
     hey) awk '/^Error distribution/ { bad = 1 } $1 == "[200]" { n = $2 } END { if (!bad) print n }' ;;
+    bun) sed -n 's/.*"total":\([0-9]*\),"wrong":0,.*/\1/p' ;;
     autocannon) sed -n 's/.*"errors":0,.*"2xx":\([0-9]*\).*/\1/p' ;;
     esac
 }
@@ -216,6 +221,10 @@ run_tool() {
         measure "$case_name" s_time "$round" openssl s_time -connect "127.0.0.1:$port" -new \
             -time "$seconds" -www /
         ;;
+    bun) # its own warm-up of half a second is within
+        measure "$case_name" bun "$round" env CLIENTS="$connections" MESSAGES="$depth" PIPELINE="$bun_pipeline" \
+            SIZE="$message" SECONDS="$seconds" URL="$url" "$bun" "$root/deploy/suites/websocket/client.mjs"
+        ;;
     hey) measure "$case_name" hey "$round" hey -z "${seconds}s" -c "$connections" -cpus 1 "$url" ;;
     autocannon)
         measure "$case_name" autocannon "$round" "$autocannon" -c "$connections" -d "$seconds" \
@@ -231,6 +240,7 @@ available() {
         case $tool in
         io_uring* | floor) there=$has_uring ;;
         libev*) there=yes ;;
+        bun) [ ! -x "$bun" ] || there=yes ;;
         s_time) ! have openssl || there=yes ;;
         autocannon) [ ! -x "$autocannon" ] || there=yes ;;
         *) ! have "$tool" || there=yes ;;
@@ -341,6 +351,55 @@ case_h1_nginx() {
     start_nginx
     defaults
     compare h1-nginx io_uring io_uring+min-wait libev wrk h2load
+}
+
+# Bun's server of the suites, echo and chat room.
+start_bun() {
+    [ -x "$bun" ] || {
+        note "bun is not available here: no WebSocket"
+        return 1
+    }
+    start_server env PORT=0 NODE_ENV=production "$bun" "$root/deploy/suites/websocket/server-bun.mjs"
+}
+
+## ws-echo     WebSocket, 64 connections, messages of 64 bytes, Bun's server and client
+case_ws_echo() {
+    start_bun
+    defaults
+    url=ws://127.0.0.1:$port/echo
+    bun_pipeline=1
+    message=64
+    websocket='websocket: {path: /echo, message: {size: 64}, echo: {}}'
+    compare ws-echo io_uring libev bun
+}
+
+# A room of $1 whose rounds are $2 messages of each: what is counted is messages received.
+room() {
+    start_bun
+    defaults
+    connections=$1
+    depth=$2
+    url=ws://127.0.0.1:$port/
+    bun_pipeline=0
+    message=16
+    load=
+    websocket="websocket: {path: \"/?name={name}&clients=$1\", message: {size: 16}, room: {round: $2, ready: ready, delivery: '{name}: {message}'}}"
+    compare "ws-room-$1" io_uring+room libev+room bun
+}
+
+## ws-room-32  chat room of 32, 64 messages of each a round: cost of a message received
+case_ws_room_32() {
+    room 32 64
+}
+
+## ws-room-64  chat room of 64, 16 messages of each a round
+case_ws_room_64() {
+    room 64 16
+}
+
+## ws-room-128  chat room of 128, 4 messages of each a round
+case_ws_room_128() {
+    room 128 4
 }
 
 ## h1-stamps   what the kernel's receive stamps cost, on io_uring (where they are on) and libev (where not)

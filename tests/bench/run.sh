@@ -73,6 +73,14 @@ if command -v npm >/dev/null 2>&1 && ! cmp -s "$here/npm/package-lock.json" "$np
     fi
 fi
 
+# Bun for the WebSocket cases, from the suites' lock file, if they are wanted.
+bun=
+case "$cases " in
+' ' | *' ws'*)
+    bun=$(sh "$root/deploy/suites/npm.sh" 2>/dev/null </dev/null)/.bin/bun || bun=
+    ;;
+esac
+
 # The first two CPUs of the affinity list, "0-3,8" and the like; one twice if there is only one.
 # shellcheck disable=SC2046 # two words
 set -- $(taskset -cp $$ | sed 's/.*: //' | tr ',' '\n' | awk -F- '
@@ -93,6 +101,7 @@ root='$root'
 work='$work'
 bin='$root/build/bench/tests/bench'
 autocannon='$npm/node_modules/.bin/autocannon'
+bun='$bun'
 server_cpu=$1
 client_cpu=$2
 pairs=$pairs

@@ -31,7 +31,7 @@ setTimeout(() => { // what came before is warm-up
   setTimeout(() => {
     const took = (performance.now() - from) / 1000, got = received - before;
     done = true;
-    console.log(JSON.stringify({ received_per_s: Math.round(got / took), wrong,
+    console.log(JSON.stringify({ received_per_s: Math.round(got / took), total: received, wrong,
                                  cpu_ns_per_message: Math.round((cpu() - used) * 1000 / got) }));
     process.exit(wrong > 0 ? 1 : 0);
   }, seconds * 1000);

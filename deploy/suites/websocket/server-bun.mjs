@@ -27,3 +27,4 @@ const server = Bun.serve({
     },
   },
 });
+console.log(`listening on ${server.port}`);
