@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "agent/respond/h2.h"
 #include "agent/respond/heap.h"
 #include "agent/respond/ws.h"
 #include "common/clock.h"
@@ -47,6 +48,7 @@ void respond_conn_destroy(struct respond_loop *loop, struct respond_conn *conn)
             respond_tally_add(&loop->tally.unanswered, run_at(conn, i)->count);
     }
     respond_ws_end(loop, conn);
+    respond_h2_end(loop, conn);
     respond_heap_remove(loop, conn);
     respond_parser_fini(&conn->parser);
     respond_tls_end(conn->tls);
@@ -56,9 +58,8 @@ void respond_conn_destroy(struct respond_loop *loop, struct respond_conn *conn)
     respond_tally_add(&loop->tally.closed, 1);
 }
 
-/* When a request that was read at now_ns is to be answered; 0: at once. */
-static int64_t due_instant(struct respond_loop *loop, const struct respond_answer *answer,
-                           int64_t now_ns)
+int64_t respond_due_instant(struct respond_loop *loop, const struct respond_answer *answer,
+                            int64_t now_ns)
 {
     const struct respond_settings *settings = loop->settings;
     double span = (double)(settings->latency_high_ns - settings->latency_low_ns);
@@ -151,20 +152,18 @@ static bool take_request(struct respond_loop *loop, struct respond_conn *conn,
     if (rule >= 0)
         respond_tally_add(&loop->tally.actions[loop->settings->rules[rule].action], 1);
     answer = respond_answers_get(loop->answers, rule, request->head, request->last);
-    if (enqueue(conn, answer, due_instant(loop, answer, now_ns)))
+    if (enqueue(conn, answer, respond_due_instant(loop, answer, now_ns)))
         return true;
     respond_tally_add(&loop->tally.unanswered, 1);
     return false;
 }
 
-/* false: no memory. */
-static bool take_bytes(struct respond_loop *loop, struct respond_conn *conn,
+static bool take_http1(struct respond_loop *loop, struct respond_conn *conn,
                        const unsigned char *data, size_t len, int64_t now_ns)
 {
     struct respond_request request;
     bool ok = true;
 
-    respond_tally_add(&loop->tally.bytes_in, len);
     while (ok && len > 0 && !conn->lost) {
         if (conn->ws != NULL)
             return respond_ws_take(loop, conn, data, len);
@@ -190,6 +189,35 @@ static bool take_bytes(struct respond_loop *loop, struct respond_conn *conn,
         }
     }
     return ok;
+}
+
+/* The first three bytes of a connection say which HTTP it is. */
+static bool take_first(struct respond_loop *loop, struct respond_conn *conn,
+                       const unsigned char **data, size_t *len, int64_t now_ns)
+{
+    while (conn->first_len < sizeof(conn->first) && *len > 0) {
+        conn->first[conn->first_len++] = *(*data)++;
+        --*len;
+    }
+    if (conn->first_len < sizeof(conn->first))
+        return true;
+    if (!respond_h2_is(conn->first, sizeof(conn->first)))
+        return take_http1(loop, conn, conn->first, sizeof(conn->first), now_ns);
+    return respond_h2_begin(loop, conn) &&
+           respond_h2_take(loop, conn, conn->first, sizeof(conn->first), now_ns);
+}
+
+/* false: no memory. */
+static bool take_bytes(struct respond_loop *loop, struct respond_conn *conn,
+                       const unsigned char *data, size_t len, int64_t now_ns)
+{
+    respond_tally_add(&loop->tally.bytes_in, len);
+    if (conn->first_len < sizeof(conn->first) && !take_first(loop, conn, &data, &len, now_ns))
+        return false;
+    if (len == 0)
+        return true;
+    return conn->h2 != NULL ? respond_h2_take(loop, conn, data, len, now_ns)
+                            : take_http1(loop, conn, data, len, now_ns);
 }
 
 static ssize_t receive(struct respond_loop *loop, struct respond_conn *conn)
@@ -377,8 +405,9 @@ static bool send_due(struct respond_loop *loop, struct respond_conn *conn, int64
 /* Asks epoll for what can be used now. */
 static bool watch(struct respond_loop *loop, struct respond_conn *conn)
 {
-    bool room = conn->ws != NULL ? respond_ws_has_room(conn)
-                                 : conn->waiting < RESPOND_QUEUE_MAX || conn->ending;
+    bool room = conn->ws != NULL   ? respond_ws_has_room(conn)
+                : conn->h2 != NULL ? respond_h2_has_room(conn) || conn->lingering
+                                   : conn->waiting < RESPOND_QUEUE_MAX || conn->ending;
     struct epoll_event event = { .data.ptr = conn };
 
     event.events = (room && !conn->peer_done ? EPOLLIN : 0u) | (conn->blocked ? EPOLLOUT : 0u);
@@ -388,12 +417,31 @@ static bool watch(struct respond_loop *loop, struct respond_conn *conn)
     return epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, conn->fd, &event) == 0;
 }
 
+static bool flush_h2(struct respond_loop *loop, struct respond_conn *conn, int64_t now_ns)
+{
+    enum respond_ending ending;
+
+    if (!respond_h2_flush(loop, conn, now_ns, &ending))
+        return false;
+    if (ending != RESPOND_KEEP && !conn->blocked)
+        return end_as_answered(loop, conn, ending, now_ns) && watch(loop, conn);
+    if (conn->peer_done && respond_h2_is_idle(conn))
+        return false;
+    if (conn->blocked || respond_h2_due_ns(conn) == INT64_MAX)
+        respond_heap_remove(loop, conn);
+    else if (respond_heap_set(loop, conn, respond_h2_due_ns(conn)) != LS_OK)
+        return false;
+    return watch(loop, conn);
+}
+
 bool respond_conn_flush(struct respond_loop *loop, struct respond_conn *conn, int64_t now_ns)
 {
     if (conn->ws != NULL)
         return respond_ws_flush(loop, conn) && watch(loop, conn);
     if (conn->lingering)
         return !conn->peer_done && now_ns < conn->timer_ns;
+    if (conn->h2 != NULL)
+        return flush_h2(loop, conn, now_ns);
     if (!send_due(loop, conn, now_ns))
         return false;
     if (conn->lingering)

@@ -22,6 +22,7 @@
 
 struct respond_conn;
 struct respond_ws;
+struct respond_h2;
 
 /* Bytes that wait to be sent, or for their end. Zeroed at first. */
 struct respond_bytes {
@@ -97,6 +98,9 @@ struct respond_conn {
     int fd;
     struct respond_tls_session *tls; /* owned; NULL: plain */
     struct respond_ws *ws;           /* owned; NULL: HTTP */
+    struct respond_h2 *h2;           /* owned; NULL: HTTP/1 */
+    unsigned char first[3];          /* bytes, until they tell HTTP/2 from HTTP/1 */
+    uint32_t first_len;
     struct respond_parser parser;
     struct respond_run *runs; /* owned ring of runs_cap */
     uint32_t runs_cap;
@@ -123,6 +127,9 @@ void respond_conn_destroy(struct respond_loop *loop, struct respond_conn *conn);
 
 /* The first rule that applies to the next request, or message, of the server; -1: none. */
 int respond_choose_rule(struct respond_loop *loop);
+/* When a request that was read at now_ns is to be answered; 0: at once. */
+int64_t respond_due_instant(struct respond_loop *loop, const struct respond_answer *answer,
+                            int64_t now_ns);
 /* As send(). */
 ssize_t respond_conn_send(struct respond_conn *conn, const void *data, size_t len);
 

@@ -18,16 +18,19 @@ static const struct {
     const char *name;
     enum argument argument;
 } actions[] = {
-    { "normal", ARG_NONE },     { "close", ARG_NONE },         { "reset", ARG_NONE },
-    { "no-answer", ARG_NONE },  { "slow", ARG_DURATION },      { "drip", ARG_DURATION },
-    { "status", ARG_STATUS },   { "wrong-body", ARG_NONE },    { "short", ARG_NONE },
-    { "long", ARG_NONE },       { "garbage", ARG_NONE },       { "half", ARG_NONE },
-    { "cut-head", ARG_NONE },   { "twice", ARG_NONE },         { "both-framings", ARG_NONE },
-    { "bad-length", ARG_NONE }, { "endless-head", ARG_NONE },  { "interim-flood", ARG_NONE },
-    { "bye", ARG_NONE },        { "unasked-408", ARG_NONE },   { "bad-accept", ARG_NONE },
-    { "masked", ARG_NONE },     { "reserved-bits", ARG_NONE }, { "bad-utf8", ARG_NONE },
-    { "giant", ARG_NONE },      { "fragments", ARG_NONE },     { "ping", ARG_NONE },
-    { "close-code", ARG_CODE }, { "swap", ARG_NONE },
+    { "normal", ARG_NONE },     { "close", ARG_NONE },          { "reset", ARG_NONE },
+    { "no-answer", ARG_NONE },  { "slow", ARG_DURATION },       { "drip", ARG_DURATION },
+    { "status", ARG_STATUS },   { "wrong-body", ARG_NONE },     { "short", ARG_NONE },
+    { "long", ARG_NONE },       { "garbage", ARG_NONE },        { "half", ARG_NONE },
+    { "cut-head", ARG_NONE },   { "twice", ARG_NONE },          { "both-framings", ARG_NONE },
+    { "bad-length", ARG_NONE }, { "endless-head", ARG_NONE },   { "interim-flood", ARG_NONE },
+    { "bye", ARG_NONE },        { "unasked-408", ARG_NONE },    { "bad-accept", ARG_NONE },
+    { "masked", ARG_NONE },     { "reserved-bits", ARG_NONE },  { "bad-utf8", ARG_NONE },
+    { "giant", ARG_NONE },      { "fragments", ARG_NONE },      { "ping", ARG_NONE },
+    { "close-code", ARG_CODE }, { "swap", ARG_NONE },           { "goaway", ARG_NONE },
+    { "rst", ARG_NONE },        { "padding", ARG_NONE },        { "continuation", ARG_NONE },
+    { "push", ARG_NONE },       { "settings", ARG_NONE },       { "trailers", ARG_NONE },
+    { "ping-flood", ARG_NONE }, { "settings-flood", ARG_NONE }, { "bomb", ARG_NONE },
 };
 static_assert(LS_ARRAY_LEN(actions) == RESPOND_ACTION_COUNT, "a name for each action");
 
@@ -44,6 +47,8 @@ struct raw {
     int64_t spin_ns;
     struct ls_option_list every;
     struct ls_option_list after;
+    uint64_t streams;
+    bool no_window;
     bool chunked;
     bool interim;
     bool close;
@@ -80,6 +85,10 @@ static const struct ls_option options[] = {
       "do that to each N-th request, counted over all connections; may be repeated" },
     { "after", 0, LS_OPTION_LIST, AT(after), "N:ACTION", NULL, 1, 0,
       "do that to each request after the N-th; may be repeated" },
+    { "streams", 0, LS_OPTION_COUNT, AT(streams), "N", "128", 1, 1000000,
+      "HTTP/2: how many a connection may have at once" },
+    { "no-window-updates", 0, LS_OPTION_FLAG, AT(no_window), NULL, NULL, 1, 0,
+      "HTTP/2: never open the window for requests' bodies" },
     { "chunked", 0, LS_OPTION_FLAG, AT(chunked), NULL, NULL, 1, 0, "chunked bodies" },
     { "interim", 0, LS_OPTION_FLAG, AT(interim), NULL, NULL, 1, 0, "a 103 before each answer" },
     { "close", 0, LS_OPTION_FLAG, AT(close), NULL, NULL, 1, 0,
@@ -113,7 +122,7 @@ void respond_settings_help(FILE *file)
 {
     (void)fputs(
         "usage: lockstep-agent respond [options]\n\n"
-        "An HTTP/1.1 server of exactly known behaviour. Says where it listens, then answers "
+        "A server of exactly known behaviour for HTTP/1.1 and HTTP/2. Says where it listens, then answers "
         "until\nSIGTERM or SIGINT and prints its counters as one line of JSON (SIGUSR1: "
         "also before that).\n\n",
         file);
@@ -344,6 +353,8 @@ static enum ls_err from_raw(const struct raw *raw, struct respond_settings *out,
     out->threads = (uint32_t)raw->threads;
     out->spin_ns = raw->spin_ns;
     out->seed = raw->seed;
+    out->streams = (uint32_t)raw->streams;
+    out->no_window = raw->no_window;
     out->chunked = raw->chunked;
     out->interim = raw->interim;
     out->close = raw->close;

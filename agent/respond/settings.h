@@ -42,6 +42,17 @@ enum respond_action {
     RESPOND_PING,          /* a ping comes before the answer */
     RESPOND_CLOSE_CODE,    /* a close frame with that code comes instead of the answer */
     RESPOND_SWAP,          /* room: one member gets the message after the next one */
+    /* Of HTTP/2. PING, too: a ping comes before the answer. */
+    RESPOND_GOAWAY,  /* GOAWAY at once: this is answered, what comes behind it is not looked at */
+    RESPOND_RST,     /* RST_STREAM instead of an answer */
+    RESPOND_PADDING, /* padded frames */
+    RESPOND_CONTINUATION,   /* a header block in frames of one byte */
+    RESPOND_PUSH,           /* PUSH_PROMISE before the answer */
+    RESPOND_SETTINGS,       /* other windows, streams and table from now on */
+    RESPOND_TRAILERS,       /* behind the body */
+    RESPOND_PING_FLOOD,     /* twenty thousand pings before the answer */
+    RESPOND_SETTINGS_FLOOD, /* the same of SETTINGS */
+    RESPOND_BOMB,           /* a header block that says megabytes with few bytes */
     RESPOND_ACTION_COUNT
 };
 
@@ -72,6 +83,8 @@ struct respond_settings {
     int64_t stall_length_ns;
     int64_t spin_ns; /* poll instead of sleeping for the last part of a wait */
     uint64_t seed;
+    uint32_t streams; /* HTTP/2: at once on a connection */
+    bool no_window;   /* HTTP/2: windows of requests' bodies are never opened */
     bool chunked;
     bool interim;
     bool close;

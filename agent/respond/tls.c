@@ -77,7 +77,7 @@ static enum ls_err load(SSL_CTX *ctx, const struct respond_settings *settings, s
 static int choose(SSL *ssl, const unsigned char **out, unsigned char *out_len,
                   const unsigned char *in, unsigned in_len, void *arg)
 {
-    static const unsigned char spoken[] = "\x08http/1.1";
+    static const unsigned char spoken[] = "\x02h2\x08http/1.1";
     unsigned char *chosen = NULL;
 
     (void)ssl;

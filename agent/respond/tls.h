@@ -1,7 +1,7 @@
 /* agent/respond/tls.h - the responder over TLS: OpenSSL on the connection's socket.
  *
- * It shares no code with the load engine's TLS, on purpose. 1.2 and 1.3, tickets, ALPN http/1.1.
- * A context is shared by all threads; a session belongs to its connection's.
+ * It shares no code with the load engine's TLS, on purpose. 1.2 and 1.3, tickets, ALPN h2 and
+ * http/1.1. A context is shared by all threads; a session belongs to its connection's.
  */
 #ifndef LS_AGENT_RESPOND_TLS_H
 #define LS_AGENT_RESPOND_TLS_H
