@@ -385,7 +385,7 @@ static void judge(struct run *r, Ls__Trial *trial, const struct coord_books *boo
         .changes = !coord_load_is_steady(w),
         .shared_cores = r->cpus.shared,
         .shared_why = r->cpus.why,
-        .server_cpus = r->servers > 0
+        .server_cpus = r->servers > 0 && !r->trial->target->external
                            ? ls_cpuset_count(&r->cpus.agents[run_server_of(r, r->trial->target)])
                            : 0
     };

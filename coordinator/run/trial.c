@@ -88,7 +88,7 @@ enum ls_err coord_machine_create(const struct coord_machine_spec *spec,
     for (uint32_t i = 0; i < m->count; i++)
         m->workers_total += spec->workers[i];
     for (uint32_t i = 0; i < spec->servers; i++)
-        m->members[i].out = i != spec->server;
+        m->members[i].out = i != spec->server || spec->target->external;
     m->lead_ns = LEAD_BASE_NS + (int64_t)spec->workload->connections * LEAD_PER_CONN_NS;
     *out_machine = m;
     return LS_OK;
@@ -405,7 +405,7 @@ void coord_machine_start(struct coord_machine *m, int64_t now_ns)
     m->stage = COORD_STAGE_SERVER;
     m->deadline_ns = now_ns + m->spec.target->ready->timeout->ns + m->spec.target->stop->grace->ns +
                      3 * GRACE_NS;
-    if (m->spec.servers == 0) {
+    if (m->spec.servers == 0 || m->spec.target->external) {
         enter_clients(m, now_ns);
         return;
     }

@@ -505,9 +505,11 @@ static void a_lost_agent_ends_the_trial_at_any_stage(void **state)
     }
 }
 
-static void of_two_servers_one_takes_part_and_the_other_is_not_missed(void **state)
+/* Agents 0 and 1 are servers, 2 is the client. A target that runs already needs neither. */
+static void who_takes_part(bool external)
 {
-    (void)state;
+    const uint32_t first = external ? 2 : 1;
+
     for (uint32_t agent = 0; agent < 2; agent++) {
         struct world w = make(NULL);
         static const char *const names[] = { "s1", "s2", "c" };
@@ -534,6 +536,7 @@ static void of_two_servers_one_takes_part_and_the_other_is_not_missed(void **sta
 
         d.ns = S;
         ready.timeout = stop.grace = load.warmup = load.measure = load.timeout = load.interval = &d;
+        target.external = external;
         target.ready = &ready;
         target.stop = &stop;
         load.protocol_case = LS__WORKLOAD__PROTOCOL_HTTP;
@@ -541,16 +544,28 @@ static void of_two_servers_one_takes_part_and_the_other_is_not_missed(void **sta
         assert_int_equal(coord_machine_create(&spec, &env, &w.machine, NULL), LS_OK);
         coord_machine_start(w.machine, w.now_ns);
         assert_int_equal(w.inbox_count, 1);
-        assert_int_equal(w.inbox_agent[0], 1);
+        assert_int_equal(w.inbox_agent[0], first);
         assert_int_equal(w.inbox[0]->body_case, LS__ENVELOPE__BODY_PREPARE);
         coord_machine_lost(w.machine, agent, "it is gone", w.now_ns);
-        assert_int_equal(coord_machine_is_lost(w.machine, agent), agent == 1);
-        assert_int_equal(coord_machine_failure(w.machine) != NULL, agent == 1);
+        assert_int_equal(coord_machine_is_lost(w.machine, agent), agent == first);
+        assert_int_equal(coord_machine_failure(w.machine) != NULL, agent == first);
         assert_false(coord_machine_is_stuck(w.machine, 0));
         for (unsigned k = 0; k < w.inbox_count; k++)
             ls__envelope__free_unpacked(w.inbox[k], NULL);
         coord_machine_destroy(w.machine);
     }
+}
+
+static void of_two_servers_one_takes_part_and_the_other_is_not_missed(void **state)
+{
+    (void)state;
+    who_takes_part(false);
+}
+
+static void a_target_that_runs_already_takes_no_server(void **state)
+{
+    (void)state;
+    who_takes_part(true);
 }
 
 int main(void)
@@ -570,6 +585,7 @@ int main(void)
         cmocka_unit_test(an_illegal_move_of_an_agent_ends_the_trial),
         cmocka_unit_test(a_lost_agent_ends_the_trial_at_any_stage),
         cmocka_unit_test(of_two_servers_one_takes_part_and_the_other_is_not_missed),
+        cmocka_unit_test(a_target_that_runs_already_takes_no_server),
     };
 
     return cmocka_run_group_tests_name("coordinator.trial", tests, NULL, NULL);
