@@ -206,14 +206,14 @@ static uint64_t print(const struct run *run)
 
     load_counts_add(&all, &totals->measure);
     bad = all.sent - all.outcome[LOAD_OK] + all.shed;
-    (void)printf(
-        "requests=%" PRIu64 " bad=%" PRIu64 " scheduled=%" PRIu64 " in_window=%" PRIu64 " io=%s"
-        " window_ns=%" PRId64 " connections=%" PRIu64 " full=%" PRIu64 " resumed=%" PRIu64
-        " armed_kib=%ld encoded_bytes=%" PRIu64 " received=%" PRIu64 " lost=%" PRIu64,
-        all.outcome[LOAD_OK], bad, all.scheduled, totals->ok_in_window, agent_load_io(run->load),
-        totals->ended_ns - totals->started_ns, totals->connections.opened, totals->tls.full,
-        totals->tls.resumed, run->armed_kib, run->encoded_bytes, totals->messages.received,
-        totals->messages.lost);
+    (void)printf("requests=%" PRIu64 " bad=%" PRIu64 " scheduled=%" PRIu64 " in_window=%" PRIu64
+                 " io=%s"
+                 " window_ns=%" PRId64 " connections=%" PRIu64 " full=%" PRIu64 " resumed=%" PRIu64
+                 " armed_kib=%ld encoded_bytes=%" PRIu64 " received=%" PRIu64 " lost=%" PRIu64,
+                 all.outcome[LOAD_OK], bad, all.scheduled, totals->ok_in_window,
+                 agent_load_io(run->load), totals->ended_ns - totals->started_ns,
+                 totals->connections.opened, totals->tls.full, totals->tls.resumed, run->armed_kib,
+                 run->encoded_bytes, totals->messages.received, totals->messages.lost);
     for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
         if (ls_hist_count(run->series[s]) > 0)
             print_quantiles(run, (enum ls_series)s);
