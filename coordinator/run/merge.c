@@ -15,6 +15,7 @@
 #define SPAN_MAX_NS    (INT64_C(1) << 60)
 #define INTERVALS_MAX  4000000u
 #define INTERVALS_OVER 4u /* beyond the planned end: the last one, and what rounding makes */
+#define LATE_MAX_NS    INT64_C(10000000000) /* as long as a client that stood still is waited for */
 #define SAMPLES_OVER   64u
 
 /* ---- life */
@@ -118,9 +119,9 @@ enum ls_err coord_merge_create(const struct coord_merge_options *options,
         return ls_fail(diag, LS_EINVAL, "a phase or an interval has no sensible length");
     if (options->limit_count > COORD_MERGE_LIMITS_MAX)
         return ls_fail(diag, LS_ERANGE, "%zu limits are too many", options->limit_count);
-    intervals =
-        (options->warmup_ns + options->measure_ns + options->drain_ns) / options->interval_ns +
-        INTERVALS_OVER;
+    intervals = (options->warmup_ns + options->measure_ns + options->drain_ns + LATE_MAX_NS) /
+                    options->interval_ns +
+                INTERVALS_OVER;
     if (intervals > INTERVALS_MAX)
         return ls_fail(diag, LS_ERANGE,
                        "a trial of %lld intervals is too long: choose a longer interval",

@@ -52,7 +52,7 @@ case $fault in
 killed) # The trial ends; the agent that is begun again takes part in the next one.
     begin_agents
     begin 2s
-    wait_until 60 measuring c2
+    wait_until 100 measuring c2
     kill -9 "$second"
     agent_at "$url" c2 client --work-dir "$LS_TMP/c2"
     second=$pid
@@ -64,7 +64,7 @@ killed) # The trial ends; the agent that is begun again takes part in the next o
 continued) # The others go on, and the result says what there was.
     begin_agents
     begin 2s '  on_agent_loss: continue'
-    wait_until 60 measuring c2
+    wait_until 100 measuring c2
     kill -9 "$second"
     agent_at "$url" c2 client --work-dir "$LS_TMP/c2"
     second=$pid
@@ -80,7 +80,7 @@ continued) # The others go on, and the result says what there was.
 frozen) # For five seconds: less than it takes to be lost. Everything is delivered, once.
     three_agents
     begin 3s
-    wait_until 60 measuring c2
+    wait_until 100 measuring c2
     kill -STOP "$second"
     sleep 5
     kill -CONT "$second"
@@ -101,9 +101,9 @@ cut) # The connection is reset twice while it measures; the load goes on, and no
     second=$pid
     begin 3s
     for time in 1 2; do
-        wait_until 60 measuring c2 "$time"
+        wait_until 100 measuring c2 "$time"
         kill -9 "$relay"
-        wait_until 20 grep -q agent.down c2.log
+        wait_until 60 grep -q agent.down c2.log
         start relay "$LS_HARNESS" relay "$through" "$control"
         relay=$pid
     done
@@ -125,9 +125,9 @@ partition) # Everything is taken and nothing delivered, for so long that silence
     agent_at "tcp://127.0.0.1:$through" c2 client
     second=$pid
     begin 6s
-    wait_until 60 measuring c2
+    wait_until 100 measuring c2
     kill -STOP "$relay"
-    wait_until 20 grep -q agent.down c2.log
+    wait_until 60 grep -q agent.down c2.log
     kill -CONT "$relay"
     ends '0 4'
     holds result/result.json 'r.trials.length === 2 && r.trials.every((t) => t.status === "done" &&
@@ -144,13 +144,16 @@ lease) # A coordinator that is gone for longer than the lease: load and target e
     agent_at "$url" c2 client --lease 1s
     second=$pid
     begin 60s
-    wait_until 60 measuring c2
+    wait_until 100 measuring c2
     kill -9 "$run"
-    wait_until 20 grep -q agent.lease_over s1.log
-    wait_until 20 port_is_free "$target"
-    wait_until 20 grep -q agent.lease_over c2.log
-    only_agents() { [ "$(nothing_is_left | grep -c .)" -eq 3 ]; } # the target is a lockstep-agent, too
-    wait_until 10 only_agents
+    wait_until 60 grep -q agent.lease_over s1.log
+    wait_until 60 port_is_free "$target"
+    wait_until 60 grep -q agent.lease_over c2.log
+    only_agents() { # the target is a lockstep-agent, too
+        nothing_is_left >left.txt || :
+        [ "$(wc -l <left.txt)" -eq 3 ]
+    }
+    wait_until 60 only_agents
     fleet_plan 1 300ms
     expect '0 4' "$lockstep" run plan.yaml --listen "$url" --out again --json
     holds out 'r.trials[0].status === "done"'

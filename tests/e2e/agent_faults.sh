@@ -7,7 +7,11 @@
 . "$(dirname -- "$0")/together.sh"
 need node
 
-for fault in killed continued frozen cut partition lease; do
+for fault in killed continued frozen; do
+    together agent_fault.sh "$fault"
+done
+all_ended
+for fault in cut partition lease; do
     together agent_fault.sh "$fault"
 done
 all_ended
