@@ -20,8 +20,8 @@
 #include "common/clock.h"
 
 #define CONNS_MAX 4096u
-#define BUFS      1024u /* a power of two */
-#define BUF_BYTES 4096u
+#define BUFS      512u /* a power of two; few and small, so that they stay in the cache */
+#define BUF_BYTES 256u
 #define GROUP     0
 #define IS_SEND   (UINT64_C(1) << 32)
 
