@@ -35,7 +35,8 @@ struct agent_link_env {
     size_t (*pull)(void *ctx, uint8_t *out, size_t cap);
 
     bool at_once; /* what flush() pulls is sent before it returns, not gathered until turn() */
-    bool stamps;  /* have the kernel say when bytes arrived */
+    bool stamps;  /* have the kernel say when bytes arrived ... */
+    uint32_t stamp_every; /* ... on each so manieth connection; 0: on all */
     /* A turn may wait so long for more to happen, although something has; 0: it must not. Without
      * effect where probe_min_wait() says so. */
     int64_t min_wait_ns;

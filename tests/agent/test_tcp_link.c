@@ -635,6 +635,7 @@ static void stamps_are_when_the_kernel_had_the_bytes(void **state)
 #define MANY 700u /* more than a hub has receive buffers */
 
 struct many {
+    uint32_t stamp_every;
     const struct agent_link_class *link;
     struct agent_link_hub *hub;
     struct side sides[MANY];
@@ -652,6 +653,7 @@ static void open_many(struct many *m)
 
     with.at_once = way->at_once;
     with.stamps = way->stamps;
+    with.stamp_every = m->stamp_every;
     with.min_wait_ns = way->min_wait_ns;
     m->link = agent_link_find("tcp", way->io);
     assert_int_equal(m->link->hub_create(&with, MANY, &m->hub, &diag), LS_OK);
@@ -696,6 +698,37 @@ static void more_answers_at_once_than_buffers_all_arrive(void **state)
             turn_until_count(&m->sides[i], &m->sides[i].received, 20000u * (unsigned)(round + 1));
             assert_true(m->sides[i].in_order);
         }
+    }
+    close_many(m);
+    free(m);
+}
+
+static void stamps_may_be_of_a_part_of_the_connections(void **state)
+{
+    struct many *m = calloc(1, sizeof(*m));
+    int64_t deadline_ns = ls_clock_mono_ns() + DEADLINE_NS;
+    uint64_t total = 0;
+
+    (void)state;
+    if (!way->stamps) {
+        free(m);
+        return;
+    }
+    assert_non_null(m);
+    m->stamp_every = 100;
+    open_many(m);
+    do { /* the kernel takes a moment before it stamps for anybody */
+        assert_true(ls_clock_mono_ns() < deadline_ns);
+        for (unsigned i = 0; i < MANY; i++)
+            peer_send(&m->sides[i], total, 10);
+        total += 10;
+        for (unsigned i = 0; i < MANY; i++)
+            turn_until_count(&m->sides[i], &m->sides[i].received, total);
+    } while (m->sides[0].stamped == 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        assert_true(m->sides[i].in_order);
+        if (i % 100 != 0)
+            assert_int_equal(m->sides[i].stamped, 0);
     }
     close_many(m);
     free(m);
@@ -820,6 +853,7 @@ int main(void)
         cmocka_unit_test(what_is_sent_at_once_needs_no_turn),
         cmocka_unit_test(stamps_are_when_the_kernel_had_the_bytes),
         cmocka_unit_test(more_answers_at_once_than_buffers_all_arrive),
+        cmocka_unit_test(stamps_may_be_of_a_part_of_the_connections),
         cmocka_unit_test(with_min_wait_a_turn_does_not_end_with_the_first_answer),
         cmocka_unit_test(what_completes_late_touches_no_later_connection),
     };

@@ -3,14 +3,19 @@
 #include <linux/net_tstamp.h>
 #include <string.h>
 
+#include "agent/load/link.h"
 #include "common/clock.h"
 
-void stamp_request(int fd)
+bool stamp_request(int fd, const struct agent_link_env *env, uint32_t *turn)
 {
     unsigned flags = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
+    uint32_t every = env->stamp_every > 0 ? env->stamp_every : 1;
 
+    if (!env->stamps || (*turn)++ % every != 0)
+        return false;
     /* Where it fails nothing is stamped, and no series is recorded. */
     (void)setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof(flags));
+    return true;
 }
 
 void stamp_read(const struct cmsghdr *message, int64_t *out_wall_ns)

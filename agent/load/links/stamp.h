@@ -2,6 +2,7 @@
 #ifndef LS_AGENT_LOAD_LINKS_STAMP_H
 #define LS_AGENT_LOAD_LINKS_STAMP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -11,7 +12,11 @@
 /* Room for the control messages of one receive. */
 #define STAMP_CONTROL_BYTES CMSG_SPACE(sizeof(struct scm_timestamping))
 
-void stamp_request(int fd); /* without effect where there are no stamps */
+struct agent_link_env;
+
+/* If it is its turn: what the socket receives will be stamped. True: look for stamps, which there
+ * may be none of nevertheless. *turn is the hub's count of connections. */
+bool stamp_request(int fd, const struct agent_link_env *env, uint32_t *turn);
 
 /* If message is a stamp: the wall clock, in nanoseconds, when the last byte arrived. */
 void stamp_read(const struct cmsghdr *message, int64_t *out_wall_ns);

@@ -24,6 +24,7 @@ struct tcp_link {
     struct agent_link_hub *hub;
     bool is_open;
     bool connecting;
+    bool stamped;
     int error;      /* of a failed send, until it is reported; 0: none */
     uint32_t spill; /* slot of what a full socket did not take; NO_SPILL: none */
     uint32_t spill_at;
@@ -35,6 +36,7 @@ struct agent_link_hub {
     struct ev_loop *loop; /* turn's */
     struct agent_link_env env;
     uint32_t source_turn;
+    uint32_t stamp_turn;
     /* Room for one partial send of every link at once: address space, which costs memory only where
      * a socket has been full. So that the hot path has nothing to allocate. */
     uint8_t *spills;       /* owned, mapped */
@@ -219,8 +221,8 @@ static void on_readable(struct tcp_link *link)
 {
     struct agent_link_hub *hub = link->hub;
     int64_t wall_ns = 0;
-    ssize_t n = hub->env.stamps ? stamp_receive(link->io.fd, hub->in, sizeof(hub->in), 0, &wall_ns)
-                                : recv(link->io.fd, hub->in, sizeof(hub->in), 0);
+    ssize_t n = link->stamped ? stamp_receive(link->io.fd, hub->in, sizeof(hub->in), 0, &wall_ns)
+                              : recv(link->io.fd, hub->in, sizeof(hub->in), 0);
 
     if (LS_LIKELY(n > 0)) {
         hub->env.bytes(link->ctx, (struct ls_bytes){ .data = hub->in, .len = (size_t)n }, wall_ns);
@@ -263,8 +265,7 @@ static void open_link(struct agent_link_hub *hub, void *state, void *ctx,
     *link = (struct tcp_link){ .ctx = ctx, .hub = hub, .spill = NO_SPILL };
     /* Fails for what is not TCP, where there is no delay to turn off. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-    if (hub->env.stamps)
-        stamp_request(fd);
+    link->stamped = stamp_request(fd, &hub->env, &hub->stamp_turn);
     error = source_bind(fd, &hub->env, &hub->source_turn);
     if (error == 0 && connect(fd, address, address_len) != 0 && errno != EINPROGRESS)
         error = errno;

@@ -325,8 +325,6 @@ static int open_socket(struct agent_link_hub *hub, int family)
         return -1;
     /* Fails for what is not TCP, where there is no delay to turn off. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-    if (hub->env.stamps)
-        stamp_request(fd);
     error = source_bind(fd, &hub->env, &hub->source_turn);
     if (error != 0) {
         (void)close(fd); /* never was connected */
@@ -353,6 +351,7 @@ static void open_link(struct agent_link_hub *hub, void *state, void *ctx,
         return;
     }
     *link = (struct uring_link){ .ctx = ctx, .fd = fd, .is_open = true, .connecting = true };
+    link->stamped = stamp_request(fd, &hub->env, &hub->stamp_turn);
     link->slot = hub->free_slots[--hub->free_slot_count];
     hub->slots[link->slot].link = link;
     hub->slots[link->slot].ops = 1;

@@ -32,6 +32,7 @@ struct uring_link {
     bool connecting;
     bool sending;             /* its slot's chunk is under way */
     bool again;               /* flush() came meanwhile */
+    bool stamped;             /* by the kernel: receives come with a head and a stamp */
     bool bulk;                /* waits for bytes and reads them itself: see uring_recv.c */
     uint8_t small_reads;      /* in a row, in bulk */
     int error;                /* of a failed send, until it is reported; 0: none */
@@ -51,6 +52,7 @@ struct agent_link_hub {
     struct uring uring;
     struct agent_link_env env;
     uint32_t source_turn;
+    uint32_t stamp_turn;
     struct msghdr shape; /* of what a stamped receive writes to its buffer */
     int wake_fd;         /* owned */
     int error;           /* why the ring did not start; 0: it has, or was not needed yet */

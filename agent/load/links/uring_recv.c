@@ -35,7 +35,7 @@ void uring_arm_receive(struct agent_link_hub *hub, struct uring_link *link)
         return;
     }
     sqe = uring_sqe(&hub->uring);
-    if (hub->env.stamps)
+    if (link->stamped)
         io_uring_prep_recvmsg_multishot(sqe, link->fd, &hub->shape, 0);
     else
         io_uring_prep_recv_multishot(sqe, link->fd, NULL, 0, 0);
@@ -58,13 +58,13 @@ static void begin_bulk(struct agent_link_hub *hub, struct uring_link *link)
 }
 
 /* What a receive left in buffer: the bytes, and when the kernel had them. No bytes: the end. */
-static struct ls_bytes unpack(struct agent_link_hub *hub, uint8_t *buffer, int res,
-                              int64_t *out_wall_ns)
+static struct ls_bytes unpack(struct agent_link_hub *hub, const struct uring_link *link,
+                              uint8_t *buffer, int res, int64_t *out_wall_ns)
 {
     struct io_uring_recvmsg_out *head;
 
     *out_wall_ns = 0;
-    if (!hub->env.stamps)
+    if (!link->stamped)
         return (struct ls_bytes){ .data = buffer, .len = (size_t)res };
     head = io_uring_recvmsg_validate(buffer, res, &hub->shape);
     if (head == NULL)
@@ -94,8 +94,8 @@ bool uring_on_received(struct agent_link_hub *hub, struct uring_slot *slot,
     struct ls_bytes in = { 0 };
     int64_t wall_ns = 0;
 
-    if (has_buffer && cqe->res > 0)
-        in = unpack(hub, uring_buffer(&hub->uring, id), cqe->res, &wall_ns);
+    if (link != NULL && has_buffer && cqe->res > 0)
+        in = unpack(hub, link, uring_buffer(&hub->uring, id), cqe->res, &wall_ns);
     if (link == NULL) {
         told = false;
     } else if (LS_LIKELY(in.len > 0)) {
@@ -118,14 +118,15 @@ bool uring_on_received(struct agent_link_hub *hub, struct uring_slot *slot,
     return told;
 }
 
-static ssize_t read_bulk(struct agent_link_hub *hub, int fd, int64_t *out_wall_ns)
+static ssize_t read_bulk(struct agent_link_hub *hub, const struct uring_link *link,
+                         int64_t *out_wall_ns)
 {
     ssize_t n;
 
     do {
-        n = hub->env.stamps
-                ? stamp_receive(fd, hub->bulk, URING_BULK_BYTES, MSG_DONTWAIT, out_wall_ns)
-                : recv(fd, hub->bulk, URING_BULK_BYTES, MSG_DONTWAIT);
+        n = link->stamped
+                ? stamp_receive(link->fd, hub->bulk, URING_BULK_BYTES, MSG_DONTWAIT, out_wall_ns)
+                : recv(link->fd, hub->bulk, URING_BULK_BYTES, MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
     return n;
 }
@@ -139,7 +140,7 @@ bool uring_on_readable(struct agent_link_hub *hub, struct uring_slot *slot,
 
     if (link == NULL)
         return false;
-    n = cqe->res < 0 ? -1 : read_bulk(hub, link->fd, &wall_ns);
+    n = cqe->res < 0 ? -1 : read_bulk(hub, link, &wall_ns);
     if (n > 0) {
         if ((size_t)n > SMALL_BYTES)
             link->small_reads = 0;
