@@ -29,13 +29,17 @@ static ls_i128 error_at(const struct ls_offset *offset, uint32_t i, int64_t now_
     return bound(offset->samples[i].round_trip_ns, age);
 }
 
+static uint32_t newest(const struct ls_offset *offset)
+{
+    return (offset->next + LS_OFFSET_SAMPLES - 1) % LS_OFFSET_SAMPLES;
+}
+
 /* Of the samples kept, the one that bounds the offset best. Drift adds the same to all from the
  * newest on, so the choice does not depend on when it is asked for. */
 static uint32_t best(const struct ls_offset *offset)
 {
-    uint32_t newest = (offset->next + LS_OFFSET_SAMPLES - 1) % LS_OFFSET_SAMPLES;
-    int64_t now_ns = offset->samples[newest].at_ns;
-    uint32_t found = newest;
+    int64_t now_ns = offset->samples[newest(offset)].at_ns;
+    uint32_t found = newest(offset);
 
     for (uint32_t i = 0; i < offset->count; i++) {
         if (error_at(offset, i, now_ns) < error_at(offset, found, now_ns))
@@ -157,6 +161,11 @@ bool ls_offset_drift(const struct ls_offset *offset, double *out_ppm, double *ou
     *out_ppm = moved / span * 1e6;
     *out_error_ppm = error / span * 1e6;
     return true;
+}
+
+int64_t ls_offset_newest_ns(const struct ls_offset *offset)
+{
+    return offset->count == 0 ? 0 : offset->samples[newest(offset)].at_ns;
 }
 
 int64_t ls_offset_round_trip_ns(const struct ls_offset *offset)

@@ -45,6 +45,7 @@ bool ls_offset_at(const struct ls_offset *offset, int64_t at_ns, int64_t *out_of
 /* How fast the peer's clock gains on ours, in parts per million, and how wrong that can be. False,
  * with both untouched: it was not watched for LS_OFFSET_DRIFT_SPAN_NS yet. */
 bool ls_offset_drift(const struct ls_offset *offset, double *out_ppm, double *out_error_ppm);
+int64_t ls_offset_newest_ns(const struct ls_offset *offset); /* our clock; 0: nothing is known */
 int64_t ls_offset_round_trip_ns(const struct ls_offset *offset); /* the best one */
 int64_t ls_offset_slowest_ns(const struct ls_offset *offset);    /* the worst round trip seen */
 

@@ -37,11 +37,6 @@ struct coord_clocks {
 
 /* ---- what is known */
 
-static int64_t newest_ns(const struct ls_offset *offset)
-{
-    return offset->samples[(offset->next + LS_OFFSET_SAMPLES - 1) % LS_OFFSET_SAMPLES].at_ns;
-}
-
 bool coord_clock_at(const struct ls_offset *session, const struct ls_offset *udp, int64_t at_ns,
                     struct coord_clock *out)
 {
@@ -57,7 +52,7 @@ bool coord_clock_at(const struct ls_offset *session, const struct ls_offset *udp
         return false;
     if (by_session && by_udp) {
         if ((apart < 0 ? -apart : apart) > (ls_i128)error_ns[0] + error_ns[1] + 2)
-            by_udp = newest_ns(udp) >= newest_ns(session);
+            by_udp = ls_offset_newest_ns(udp) >= ls_offset_newest_ns(session);
         else
             by_udp = error_ns[1] <= error_ns[0];
     }

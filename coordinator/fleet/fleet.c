@@ -14,7 +14,9 @@
 #include "coordinator/fleet/fleet_internal.h"
 
 #define BURY_TIMEOUT_NS  (5 * LS_NS_PER_S)
-#define CLOCK_REFRESH_NS LS_NS_PER_S
+#define CLOCK_REFRESH_NS LS_NS_PER_S /* and one ms for each agent: very many ask less often */
+#define CLOCK_FRESH_NS   (5 * LS_NS_PER_S)
+#define SESSION_EVERY    5u /* of the refreshing exchanges, where datagrams pass */
 
 void coord_session_dismiss(struct coord_session *session, const char *why)
 {
@@ -353,12 +355,30 @@ enum ls_err coord_fleet_command(struct coord_fleet *fleet, uint32_t agent, Ls__E
     return ls_peer_command(a->peer, command, diag);
 }
 
-static void probe(struct coord_fleet *fleet, struct coord_agent *a)
+static void probe_session(const struct coord_agent *a)
 {
     if (a->peer != NULL && a->up && ls_peer_probe_clock(a->peer) != LS_OK)
         ls_log(LS_LOG_DEBUG, "fleet.no_probe", "agent=%s", a->name); /* the next one will do */
+}
+
+static void probe_udp(struct coord_fleet *fleet, const struct coord_agent *a)
+{
     if (fleet->clocks != NULL && a->up)
         coord_clocks_probe(fleet->clocks, a->place);
+}
+
+/* Datagrams cost less; where they pass, the session's exchanges are for the case that they stop to.
+ */
+static void refresh_clock(struct coord_fleet *fleet, struct coord_agent *a, int64_t now_ns)
+{
+    int64_t wait_ns = CLOCK_REFRESH_NS + fleet->count * LS_NS_PER_MS;
+    bool by_udp = ls_offset_known(&a->udp_offset) &&
+                  now_ns - ls_offset_newest_ns(&a->udp_offset) < wait_ns + CLOCK_FRESH_NS;
+
+    a->next_probe_ns = now_ns + wait_ns;
+    probe_udp(fleet, a);
+    if (!by_udp || a->refreshes++ % SESSION_EVERY == 0)
+        probe_session(a);
 }
 
 bool coord_fleet_clock(const struct coord_agent *agent, int64_t at_ns, struct coord_clock *out)
@@ -368,7 +388,8 @@ bool coord_fleet_clock(const struct coord_agent *agent, int64_t at_ns, struct co
 
 void coord_fleet_probe_clock(struct coord_fleet *fleet, uint32_t agent)
 {
-    probe(fleet, fleet->order[agent]);
+    probe_session(fleet->order[agent]);
+    probe_udp(fleet, fleet->order[agent]);
 }
 
 void coord_fleet_sweep(struct coord_fleet *fleet, int64_t now_ns)
@@ -379,10 +400,8 @@ void coord_fleet_sweep(struct coord_fleet *fleet, int64_t now_ns)
         if (a->enrolled && !a->up && now_ns - a->down_since_ns > COORD_FLEET_GRACE_NS)
             coord_fleet_lose(fleet, a, "agent %s has been without a connection for %" PRId64 " s",
                              a->name, (now_ns - a->down_since_ns) / LS_NS_PER_S);
-        if (a->up && now_ns >= a->next_probe_ns) {
-            a->next_probe_ns = now_ns + CLOCK_REFRESH_NS;
-            probe(fleet, a);
-        }
+        if (a->up && now_ns >= a->next_probe_ns)
+            refresh_clock(fleet, a, now_ns);
     }
 }
 

@@ -56,7 +56,8 @@ struct coord_agent {
     bool invited;                 /* this session of it knows where to knock */
     uint32_t place;               /* in datagrams: other than index it never changes */
     int64_t next_probe_ns;        /* of those that keep the offset fresh */
-    struct ls_cpuset cpus;        /* given by the coordinator; empty: not pinned */
+    uint32_t refreshes;
+    struct ls_cpuset cpus; /* given by the coordinator; empty: not pinned */
     bool cpus_shared;
     const Ls__FleetAgent *wish; /* of the plan that it fulfils; NULL: it is one of the others */
     struct coord_local local;

@@ -99,6 +99,8 @@ static enum ls_err on_report(void *ctx, struct coord_agent *agent, const Ls__Env
                        report->server->failure->code);
         (void)snprintf(r->trouble, sizeof(r->trouble), "%s", report->server->failure->text);
     }
+    if (report->body_case == LS__ENVELOPE__BODY_CLIENT)
+        look_at_start(r, agent);
     rc = coord_merge_report(r->merge, agent->index, &clock, report, &diag);
     if (rc == LS_EIO) {
         r->store_error = diag;

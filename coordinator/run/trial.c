@@ -19,6 +19,7 @@
 #define LEAD_BASE_NS     (400 * LS_NS_PER_MS) /* from ARM to the start, at the least */
 #define LEAD_PER_CONN_NS (50 * LS_NS_PER_US)  /* connections open paced */
 #define LEAD_MAX_NS      (30 * LS_NS_PER_S)
+#define OPEN_MARGIN_NS   (500 * LS_NS_PER_MS)
 /* All must be armed this long before the start, and two of the slowest round trips: a DISARM that
  * is late finds an agent that has begun, which costs the trial. */
 #define ARM_GUARD_NS     (120 * LS_NS_PER_MS)
@@ -317,6 +318,17 @@ static void fail(struct coord_machine *m, uint32_t agent, const char *code, cons
 
 /* ---- stages */
 
+/* What connections may be idle for beyond the time that it takes to open them: all there is, so
+ * that an agent is armed as early as can be; on slow networks no more than its answer takes. */
+static int64_t open_margin_ns(int64_t slowest_ns)
+{
+    int64_t margin_ns = 4 * slowest_ns;
+
+    if (margin_ns > OPEN_MARGIN_NS)
+        margin_ns = 2 * slowest_ns > OPEN_MARGIN_NS ? 2 * slowest_ns : OPEN_MARGIN_NS;
+    return margin_ns;
+}
+
 static void enter_arm(struct coord_machine *m, int64_t now_ns)
 {
     int64_t slowest = 0;
@@ -335,7 +347,7 @@ static void enter_arm(struct coord_machine *m, int64_t now_ns)
     m->start_ns =
         now_ns + (m->lead_ns + 4 * slowest > m->spec.start_lead_ns ? m->lead_ns + 4 * slowest
                                                                    : m->spec.start_lead_ns);
-    m->open_ns = m->start_ns - m->lead_ns - 2 * slowest;
+    m->open_ns = m->start_ns - m->lead_ns - open_margin_ns(slowest);
     m->deadline_ns = m->start_ns - ARM_GUARD_NS - 2 * slowest;
     m->env.armed(m->env.ctx, m->start_ns);
     if (m->stage != COORD_STAGE_ARM)
