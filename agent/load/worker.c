@@ -23,6 +23,7 @@ struct agent_worker {
     struct agent_pacer pacer;
     pthread_t thread;
     bool running; /* the thread has to be joined */
+    bool prompt;  /* has real-time priority */
     atomic_bool stop;
     atomic_int_least64_t started_ns;
 };
@@ -144,6 +145,21 @@ static bool is_stopped(struct agent_worker *w)
     return atomic_load_explicit(&w->stop, memory_order_relaxed);
 }
 
+/* Before the start, and only then, with real-time priority where the system allows it: between the
+ * wake-up and the instant nobody else has the CPU. A worker sleeps nearly all of that time. */
+static void be_prompt(struct agent_worker *w, bool prompt)
+{
+    struct sched_param param;
+    int policy;
+
+    if (prompt == w->prompt || pthread_getschedparam(pthread_self(), &policy, &param) != 0 ||
+        (prompt && policy != SCHED_OTHER))
+        return; /* somebody has chosen another one for us */
+    param.sched_priority = prompt ? 1 : 0;
+    if (pthread_setschedparam(pthread_self(), prompt ? SCHED_FIFO : SCHED_OTHER, &param) == 0)
+        w->prompt = prompt;
+}
+
 /* Opens the connections, keeps them open, and returns the instant of the start: 0 if there is
  * none. */
 static int64_t wait_for_start(struct agent_worker *w)
@@ -161,6 +177,7 @@ static int64_t wait_for_start(struct agent_worker *w)
             agent_engine_tick(w->engine, now_ns);
         if (!arrived && agent_engine_unsettled(w->engine) == 0 && now_ns < decide_ns) {
             arrived = true;
+            be_prompt(w, true);
             if (agent_gate_arrive(w->set.gate))
                 w->set.signal(w->set.ctx);
         }
@@ -203,7 +220,9 @@ static void *run(void *arg)
         atomic_store(&w->started_ns, started_ns);
         agent_engine_start(w->engine, started_ns);
         w->set.signal(w->set.ctx);
-        w->pacer.frugal = w->set.workload->frugal; /* the start is made precisely by all */
+        w->pacer.frugal = w->set.workload->frugal;        /* the start is made precisely by all */
+        agent_engine_tick(w->engine, ls_clock_mono_ns()); /* the first requests belong to it */
+        be_prompt(w, false);
         drive(w);
     } else {
         agent_engine_stop(w->engine, ls_clock_mono_ns());

@@ -1,6 +1,10 @@
 #include "tests/support/test.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/load/link.h"
@@ -209,6 +213,48 @@ static void connections_are_not_opened_before_their_instant(void **state)
     rude_server_stop(server);
 }
 
+/* Real-time priority is for the start alone. */
+static void the_load_runs_at_ordinary_priority(void **state)
+{
+    struct rude_script script = { 0 };
+    struct rude_server *server = rude_server_start(&script);
+    unsigned workers = 0;
+    struct scene scene;
+    struct dirent *task;
+    DIR *tasks;
+
+    (void)state;
+    prepare(&scene);
+    scene.workload.workers = scene.workload.workers_total = 2;
+    rude_server_address(server, &scene.workload.address, &scene.workload.address_len);
+    load_run_init(&scene.run, &scene.workload);
+    scene.window = load_run_window(300 * MS, 0, 200 * MS);
+    load_run_to_start(&scene.run, &scene.window);
+    load_run_until(&scene.run, LOAD_EVENT_INTERVAL);
+    tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    while ((task = readdir(tasks)) != NULL) {
+        char path[300], name[32] = "";
+        FILE *file;
+
+        (void)snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task->d_name);
+        file = fopen(path, "re");
+        if (file == NULL)
+            continue;
+        (void)!fgets(name, sizeof(name), file);
+        (void)fclose(file);
+        if (strncmp(name, "load-", 5) != 0)
+            continue;
+        assert_int_equal(sched_getscheduler((pid_t)strtol(task->d_name, NULL, 10)), SCHED_OTHER);
+        workers++;
+    }
+    (void)closedir(tasks);
+    assert_true(workers <= 2);
+    load_run_until(&scene.run, LOAD_EVENT_DONE);
+    load_run_fini(&scene.run);
+    rude_server_stop(server);
+}
+
 static void arrivals_at_a_silent_server_queue_and_are_shed(void **state)
 {
     struct scene scene;
@@ -381,6 +427,7 @@ int main(void)
         cmocka_unit_test(answers_nobody_asked_for_close_the_connection),
         cmocka_unit_test(a_server_that_closes_idle_connections_causes_no_errors),
         cmocka_unit_test(connections_are_not_opened_before_their_instant),
+        cmocka_unit_test(the_load_runs_at_ordinary_priority),
         cmocka_unit_test(arrivals_at_a_silent_server_queue_and_are_shed),
         cmocka_unit_test(a_min_wait_is_had_or_the_reason_is_said),
         cmocka_unit_test(refused_connections_are_counted_and_the_start_is_made),
