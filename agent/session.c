@@ -1,12 +1,14 @@
 #include "agent/session.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/files.h"
 #include "common/log.h"
+#include "common/msg_model.h"
 #include "common/pb.h"
 
 /* An instant that is nearer than this cannot be made: connections have to be opened first. */
@@ -223,6 +225,49 @@ static void refuse(struct agent_session *s, const char *command, int64_t now_ns)
     report_phase(s, now_ns, &failure);
 }
 
+static bool is_time(int64_t ns, int64_t min_ns)
+{
+    return ns >= min_ns && ns <= TIME_MAX_NS;
+}
+
+/* A time and a rate of one message, if it is one. */
+static bool is_amount(const ProtobufCMessage *message)
+{
+    const Ls__Duration *duration = (const Ls__Duration *)message;
+    const Ls__Rate *rate = (const Ls__Rate *)message;
+
+    switch (ls_msg_unit(message->descriptor)) {
+    case LS_MSG_UNIT_DURATION:
+        return is_time(duration->ns, 0);
+    case LS_MSG_UNIT_RATE:
+        return isfinite(rate->per_s) && rate->per_s >= 0;
+    default:
+        return true;
+    }
+}
+
+/* Every time and every rate in it, wherever it stands: what a checked plan never has would make
+ * sums overflow, in places that need not think of it then. As deep as the schema. */
+static enum ls_err check_amounts(const ProtobufCMessage *message, struct ls_diag *diag)
+{
+    enum ls_err rc = LS_OK;
+
+    for (unsigned i = 0; i < message->descriptor->n_fields && rc == LS_OK; i++) {
+        const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
+        size_t count = ls_msg_of_field(field) != NULL ? ls_msg_count(message, field) : 0;
+
+        for (size_t k = 0; k < count && rc == LS_OK; k++) {
+            const ProtobufCMessage *sub = ls_msg_sub(message, field, k);
+
+            rc = is_amount(sub)
+                     ? check_amounts(sub, diag)
+                     : ls_fail(diag, LS_EPROTO, "PREPARE came with a %s that makes no sense",
+                               field->name);
+        }
+    }
+    return rc;
+}
+
 static void on_prepare(struct agent_session *s, const Ls__Prepare *prepare, int64_t now_ns)
 {
     struct ls_diag diag = { 0 };
@@ -238,14 +283,11 @@ static void on_prepare(struct agent_session *s, const Ls__Prepare *prepare, int6
     s->cpus[0] = s->io[0] = s->io_reason[0] = '\0';
     ls__requests__init(&s->preflight);
     agent_session_on(s, LS_ON_PREPARE, now_ns, NULL);
-    rc = s->class->prepare(s->role, prepare, &diag);
+    rc = check_amounts(&prepare->base, &diag);
+    if (rc == LS_OK)
+        rc = s->class->prepare(s->role, prepare, &diag);
     if (rc != LS_OK)
         fail(s, now_ns, rc == LS_EREFUSED ? "policy" : "prepare_failed", diag.text);
-}
-
-static bool is_time(int64_t ns, int64_t min_ns)
-{
-    return ns >= min_ns && ns <= TIME_MAX_NS;
 }
 
 /* What a coordinator of ours never sends: such sums and steps would never end. */

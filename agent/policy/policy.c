@@ -321,7 +321,8 @@ static double peak_rate(const struct load_workload *w, uint64_t connections)
         }
         return peak * share;
     case LOAD_LAW_CLOSED:
-        return w->think_ns > 0 ? (double)connections * 1e9 / (double)w->think_ns : INFINITY;
+        return w->think_ns > 0 ? (double)connections * w->pipeline * 1e9 / (double)w->think_ns
+                               : INFINITY;
     default:
         return INFINITY;
     }

@@ -303,6 +303,7 @@ static struct load_workload load_of(const char *host, uint16_t port)
     struct load_workload w = { .law = LOAD_LAW_CONSTANT,
                                .rate_per_s = 1000,
                                .connections = 10,
+                               .pipeline = 1,
                                .workers = 1,
                                .workers_total = 1 };
     struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)&w.address;

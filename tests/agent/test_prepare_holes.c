@@ -1,5 +1,6 @@
-/* PREPARE with each of its fields missing, one after the other: what a checked plan always has may
- * be absent in what a stranger sends. An agent fails the trial, and goes on living. */
+/* PREPARE with each of its fields missing, one after the other, and with each of its numbers at its
+ * ends: what a checked plan always has may be absent in what a stranger sends, or make no sense. An
+ * agent fails the trial, and goes on living. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -27,11 +28,7 @@ static const char prepare_text[] =
     "  tls: {verify: false, alpn: [http/1.1]}\n"
     "workload:\n"
     "  name: w\n"
-    "  http:\n"
-    "    pipeline: 1\n"
-    "    requests:\n"
-    "      - {path: '/{seq:0-9}', headers: {Host: x, A: '{pick:a,b}'}, expect: {body: 'a{seq}'}}\n"
-    "      - {method: POST, body: '{rand:1-6}', weight: 3}\n"
+    "  PROTOCOL\n"
     "  connections: 4\n"
     "  load: LOAD\n"
     "  warmup: 1s\n"
@@ -42,6 +39,18 @@ static const char prepare_text[] =
     "workers_total: 2\n"
     "seed: 7\n"
     "server_addresses: ['10.0.0.5:7']\n";
+
+static const char *const protocols[] = {
+    "http:\n"
+    "    pipeline: 1\n"
+    "    requests:\n"
+    "      - {path: '/{seq:0-9}', headers: {Host: x, A: '{pick:a,b}'}, expect: {body: 'a{seq}'}}\n"
+    "      - {method: POST, body: '{rand:1-6}', weight: 3}",
+    "http: {version: http2, streams: 1, requests: [{path: /x, expect: {status: 200}}]}",
+    "websocket: {path: '/{name}', headers: {A: b}, subprotocol: x, pipeline: 1, message: {size: 64},\n"
+    "    echo: {expect: x}, deflate: {}, fragment: 16}",
+    "websocket: {pipeline: 1, message: {text: x}, room: {delivery: '{name}: {message}'}}",
+};
 
 static const char *const loads[] = {
     "{closed: {}}\n  think: {mean: 1ms}",
@@ -134,32 +143,97 @@ static void dig(const struct agent_role_class *role, Ls__Prepare *prepare,
     }
 }
 
-static Ls__Prepare *prepare_with(const char *load)
+static Ls__Prepare *prepare_with(const char *protocol, const char *load)
 {
-    const char *at = strstr(prepare_text, "LOAD");
-    char text[sizeof(prepare_text) + 100];
+    const char *first = strstr(prepare_text, "PROTOCOL"), *second = strstr(prepare_text, "LOAD");
+    char text[sizeof(prepare_text) + 700];
     ProtobufCMessage *message = NULL;
     struct ls_marks *marks = NULL;
     struct ls_issues issues;
 
-    (void)snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - prepare_text), prepare_text, load,
-                   at + strlen("LOAD"));
+    (void)snprintf(text, sizeof(text), "%.*s%s%.*s%s%s", (int)(first - prepare_text), prepare_text,
+                   protocol, (int)(second - first - (long)strlen("PROTOCOL")),
+                   first + strlen("PROTOCOL"), load, second + strlen("LOAD"));
     ls_issues_init(&issues, "prepare");
     if (ls_msg_from_yaml(&ls__prepare__descriptor,
                          (struct ls_bytes){ (const unsigned char *)text, strlen(text) }, &issues,
                          &message, &marks) != LS_OK)
-        fail_msg("%s", ls_issues_format(&issues));
+        fail_msg("%s\n%s", ls_issues_format(&issues), text);
     ls_issues_fini(&issues);
     ls_marks_destroy(marks);
     return (Ls__Prepare *)message;
 }
 
-static void every_hole_is_survived_by(const struct agent_role_class *role)
-{
-    for (size_t i = 0; i < LS_ARRAY_LEN(loads); i++) {
-        Ls__Prepare *prepare = prepare_with(loads[i]);
+/* ---- numbers at their ends */
 
-        dig(role, prepare, &prepare->base);
+static const union {
+    uint64_t bits;
+    double real;
+} ends[] = { { 0 },
+             { 1 },
+             { UINT32_MAX },
+             { INT32_MAX },
+             { UINT64_MAX },
+             { INT64_MAX },
+             { (uint64_t)1 << 63 },
+             { .real = 1e300 },
+             { .real = -1 },
+             { .real = 1.0 / 0.0 },
+             { .real = 0.0 / 0.0 } };
+
+/* Bytes of a number; 0: it is none. Enums and flags have no ends that the wire would let pass. */
+static size_t number_bytes(const ProtobufCFieldDescriptor *field)
+{
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_UINT32:
+        return 4;
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_DOUBLE:
+        return 8;
+    default:
+        return 0;
+    }
+}
+
+static void bend(const struct agent_role_class *role, Ls__Prepare *prepare,
+                 ProtobufCMessage *message)
+{
+    for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
+        size_t bytes = number_bytes(field);
+        unsigned char kept[8];
+        void *at = (unsigned char *)message + field->offset;
+
+        if (field->label == PROTOBUF_C_LABEL_REPEATED && bytes > 0)
+            continue; /* PREPARE has no list of numbers */
+        for (size_t k = 0;
+             field->type == PROTOBUF_C_TYPE_MESSAGE && k < ls_msg_count(message, field); k++)
+            bend(role, prepare, ls_msg_sub(message, field, k));
+        if (bytes == 0 || ls_msg_count(message, field) == 0)
+            continue;
+        (void)memcpy(kept, at, bytes);
+        for (size_t k = 0; k < LS_ARRAY_LEN(ends); k++) {
+            (void)memcpy(at, &ends[k], bytes);
+            holes++;
+            offer(role, prepare);
+        }
+        (void)memcpy(at, kept, bytes);
+    }
+}
+
+/* Each load with the first protocol, each protocol with the second load. */
+static void for_each_prepare(const struct agent_role_class *role,
+                             void (*spoil)(const struct agent_role_class *role,
+                                           Ls__Prepare *prepare, ProtobufCMessage *message))
+{
+    failures = holes = prepared = 0;
+    for (size_t i = 0; i < LS_ARRAY_LEN(loads) + LS_ARRAY_LEN(protocols) - 1; i++) {
+        bool other = i >= LS_ARRAY_LEN(loads);
+        Ls__Prepare *prepare =
+            prepare_with(protocols[other ? i - LS_ARRAY_LEN(loads) + 1 : 0], loads[other ? 1 : i]);
+
+        spoil(role, prepare, &prepare->base);
         ls__prepare__free_unpacked(prepare, NULL);
     }
 }
@@ -167,8 +241,7 @@ static void every_hole_is_survived_by(const struct agent_role_class *role)
 static void a_client_survives_every_hole(void **state)
 {
     (void)state;
-    failures = holes = prepared = 0;
-    every_hole_is_survived_by(&agent_role_client);
+    for_each_prepare(&agent_role_client, dig);
     assert_true(holes > 300 && failures > 50);
     assert_true(prepared > 50); /* without holes it is one that is taken */
 }
@@ -176,9 +249,22 @@ static void a_client_survives_every_hole(void **state)
 static void a_server_survives_every_hole(void **state)
 {
     (void)state;
-    failures = holes = prepared = 0;
-    every_hole_is_survived_by(&agent_role_server);
+    for_each_prepare(&agent_role_server, dig);
     assert_true(holes > 300 && failures > 50 && prepared > 50);
+}
+
+static void a_client_survives_every_number(void **state)
+{
+    (void)state;
+    for_each_prepare(&agent_role_client, bend);
+    assert_true(holes > 1000 && failures > 300 && prepared > 300);
+}
+
+static void a_server_survives_every_number(void **state)
+{
+    (void)state;
+    for_each_prepare(&agent_role_server, bend);
+    assert_true(holes > 1000 && prepared > 300);
 }
 
 int main(int argc, char **argv)
@@ -186,6 +272,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_client_survives_every_hole),
         cmocka_unit_test(a_server_survives_every_hole),
+        cmocka_unit_test(a_client_survives_every_number),
+        cmocka_unit_test(a_server_survives_every_number),
     };
     struct agent_policy *policy = NULL;
     int failed;

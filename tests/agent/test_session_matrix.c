@@ -217,6 +217,12 @@ static Ls__Envelope *make(const ProtobufCFieldDescriptor *body)
     Ls__Envelope *envelope = wire_fill(body, "run-1", 1);
 
     switch (envelope->body_case) {
+    case LS__ENVELOPE__BODY_PREPARE: /* its times are made up */
+        ls__target__free_unpacked(envelope->prepare->target, NULL);
+        ls__workload__free_unpacked(envelope->prepare->workload, NULL);
+        envelope->prepare->target = NULL;
+        envelope->prepare->workload = NULL;
+        break;
     case LS__ENVELOPE__BODY_ARM:
         envelope->arm->trial = 7;
         envelope->arm->start_ns = 40 * S;

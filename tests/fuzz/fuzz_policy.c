@@ -34,6 +34,7 @@ static struct load_workload load_of(uint32_t address)
     struct load_workload w = { .law = LOAD_LAW_CONSTANT,
                                .rate_per_s = 1,
                                .connections = 1,
+                               .pipeline = 1,
                                .workers = 1,
                                .workers_total = 1 };
     struct sockaddr_in *in = (struct sockaddr_in *)(void *)&w.address;
