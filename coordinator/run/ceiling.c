@@ -119,8 +119,9 @@ static bool shape_of(const Ls__Facts *facts, const Ls__Trial *trial, const Ls__C
                      struct shape *out)
 {
     if (facts == NULL || client->requests == NULL || client->requests->ok == 0 ||
-        client->requests->sent == 0 || client->connections == NULL || client->http2 != NULL)
-        return false; /* HTTP/2 is not calibrated */
+        client->requests->sent == 0 || client->connections == NULL || client->http2 != NULL ||
+        client->messages != NULL)
+        return false; /* neither HTTP/2 nor WebSocket is calibrated */
     hash_host(facts, out->host);
     out->io = client->io;
     out->tls = client->tls != NULL;
