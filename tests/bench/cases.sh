@@ -362,15 +362,26 @@ start_bun() {
     start_server env PORT=0 NODE_ENV=production "$bun" "$root/deploy/suites/websocket/server-bun.mjs"
 }
 
-## ws-echo     WebSocket, 64 connections, messages of 64 bytes, Bun's server and client
-case_ws_echo() {
-    start_bun
+# 64 connections, messages of 64 bytes, against the server that was started.
+echo_case() {
     defaults
     url=ws://127.0.0.1:$port/echo
     bun_pipeline=1
     message=64
     websocket='websocket: {path: /echo, message: {size: 64}, echo: {}}'
-    compare ws-echo io_uring libev bun
+    compare "$1" io_uring io_uring+min-wait libev bun
+}
+
+## ws-echo     WebSocket, 64 connections, messages of 64 bytes, there and back to the responder
+case_ws_echo() {
+    start_server "$root/build/bench/agent/lockstep-agent" respond
+    echo_case ws-echo
+}
+
+## ws-echo-bun  the same to Bun's server, which is the limit: clients wait
+case_ws_echo_bun() {
+    start_bun
+    echo_case ws-echo-bun
 }
 
 # A room of $1 whose rounds are $2 messages of each: what is counted is messages received.
