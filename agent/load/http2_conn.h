@@ -169,14 +169,37 @@ static inline struct http2_stream *http2_stream_of(struct http2_conn *c, uint32_
     return s->id == id ? s : NULL;
 }
 
+#define HTTP2_FLOOD "a flood of frames that answer nothing"
+
 /* http2_in.c */
 enum ls_err http2_take(struct http2_conn *c, struct ls_bytes in);
+/* Counts a frame that brings no answer any further. */
+enum ls_err http2_idle_frame(struct http2_conn *c);
 /* The connection is of no use any more: reports s (NULL: the oldest operation) as the one at fault.
  * Returns LS_EPROTO. */
 enum ls_err http2_fail(struct http2_conn *c, struct http2_stream *s, enum http2_error error,
                        const char *why);
+
+/* http2_block.c */
+void http2_begin_answer(struct http2_conn *c, struct http2_stream *s);
+/* promise: of PUSH_PROMISE, the stream; 0: of HEADERS. */
+void http2_block_begin(struct http2_conn *c, const struct http2_stream *s, uint32_t id,
+                       uint32_t promise, bool ends);
+enum ls_err http2_block_bytes(struct http2_conn *c, struct ls_bytes in);
+enum ls_err http2_block_end(struct http2_conn *c);
+/* A block from its beginning to its end. */
+enum ls_err http2_block_whole(struct http2_conn *c, struct http2_stream *s, struct ls_bytes block,
+                              bool ends);
+
+/* http2_control.c: some of SETTINGS, and frames whose contents are in small */
+enum ls_err http2_settings_bytes(struct http2_conn *c, struct ls_bytes in);
+enum ls_err http2_settings_end(struct http2_conn *c);
+enum ls_err http2_ping_end(struct http2_conn *c);
+enum ls_err http2_reset_end(struct http2_conn *c);
+enum ls_err http2_goaway_end(struct http2_conn *c);
+enum ls_err http2_window_end(struct http2_conn *c);
 /* "stream reset by the peer: CANCEL" */
-const char *http2_reset_text(uint32_t code);
+const char *http2_reset_text(uint32_t code); /* http2_use.c */
 
 /* http2_answer.c */
 void http2_body(struct http2_conn *c, struct http2_stream *s, struct ls_bytes body);

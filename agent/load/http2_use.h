@@ -21,6 +21,7 @@ struct load_http2_use {
     const char *why; /* static text: what first broke a connection; NULL: nothing did */
 };
 
+void load_http2_use_add(struct load_http2_use *dst, const struct load_http2_use *src);
 /* "CANCEL"; "other" */
 const char *load_http2_code_name(unsigned code);
 

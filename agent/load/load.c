@@ -492,26 +492,6 @@ static void add_tls(struct load_totals *totals, const struct tls_context *contex
         (void)snprintf(totals->sample, sizeof(totals->sample), "the server %s", why);
 }
 
-static void add_http2(struct load_totals *totals, const struct load_http2_use *src)
-{
-    struct load_http2_use *dst = &totals->http2;
-
-    if (src->connections > 0 && (dst->connections == 0 || src->granted_least < dst->granted_least))
-        dst->granted_least = src->granted_least;
-    if (src->granted_most > dst->granted_most)
-        dst->granted_most = src->granted_most;
-    dst->connections += src->connections;
-    dst->retried += src->retried;
-    dst->pushes_refused += src->pushes_refused;
-    dst->pings += src->pings;
-    for (unsigned i = 0; i < LOAD_HTTP2_CODES; i++) {
-        dst->resets[i] += src->resets[i];
-        dst->goaways[i] += src->goaways[i];
-    }
-    if (dst->why == NULL)
-        dst->why = src->why;
-}
-
 static void tell_done(struct agent_load *load, struct load_event *out)
 {
     struct load_totals *totals = &load->totals;
@@ -528,7 +508,7 @@ static void tell_done(struct agent_load *load, struct load_event *out)
             describe_trouble(load, summary, totals->sample, sizeof(totals->sample));
         if (agent_worker_tls(load->workers[i]) != NULL)
             add_tls(totals, agent_worker_tls(load->workers[i]));
-        add_http2(totals, &summary->http2);
+        load_http2_use_add(&totals->http2, &summary->http2);
     }
     if (totals->sample[0] == '\0' && totals->http2.why != NULL)
         (void)snprintf(totals->sample, sizeof(totals->sample), "%s", totals->http2.why);

@@ -7,6 +7,7 @@
 #include "coordinator/result/message.h"
 #include "coordinator/result/messages.h"
 #include "coordinator/result/requests.h"
+#include "coordinator/run/merge_http2.h"
 #include "coordinator/run/merge_internal.h"
 
 /* What finish() hands from one step to the next. */
@@ -255,57 +256,6 @@ static void add_tls(struct finish *f, Ls__TlsUse **field, const Ls__TlsUse *src)
     add_word(f, &(*field)->cipher, src->cipher);
 }
 
-/* Adds counts by name. */
-static void add_codes(struct finish *f, Ls__CodeCount ***field, size_t *n_field,
-                      Ls__CodeCount *const *src, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        Ls__CodeCount **items = *field;
-        size_t at = 0;
-
-        while (at < *n_field && strcmp(items[at]->name, src[i]->name) != 0)
-            at++;
-        if (at == *n_field) {
-            items = realloc(items, (at + 1) * sizeof(Ls__CodeCount *));
-            if (items == NULL) {
-                f->no_memory = true;
-                return;
-            }
-            *field = items;
-            items[at] = make(f, &ls__code_count__descriptor);
-            if (items[at] == NULL)
-                return;
-            ++*n_field;
-            set_string(f, &items[at]->name, src[i]->name);
-        }
-        items[at]->count += src[i]->count;
-    }
-}
-
-static void add_http2(struct finish *f, Ls__Http2Use **field, const Ls__Http2Use *src)
-{
-    Ls__Http2Use *use;
-
-    if (src == NULL)
-        return;
-    if (*field == NULL)
-        *field = make(f, &ls__http2_use__descriptor);
-    use = *field;
-    if (use == NULL)
-        return;
-    use->streams_asked = src->streams_asked;
-    if (src->streams_granted > 0 &&
-        (use->streams_granted == 0 || src->streams_granted < use->streams_granted))
-        use->streams_granted = src->streams_granted;
-    if (src->streams_granted_most > use->streams_granted_most)
-        use->streams_granted_most = src->streams_granted_most;
-    use->retried += src->retried;
-    use->pushes_refused += src->pushes_refused;
-    use->pings += src->pings;
-    add_codes(f, &use->resets, &use->n_resets, src->resets, src->n_resets);
-    add_codes(f, &use->goaways, &use->n_goaways, src->goaways, src->n_goaways);
-}
-
 static double per_second(const struct finish *f, uint64_t count)
 {
     return f->duration_ns > 0 ? (double)count * 1e9 / (double)f->duration_ns : 0;
@@ -425,7 +375,8 @@ static void fill_client(struct finish *f, const struct merge_agent *agent)
         add_messages(f, &client->messages, &sums->messages);
     else if (final != NULL)
         add_messages(f, &client->messages, final->messages);
-    add_http2(f, &client->http2, final != NULL ? final->http2 : NULL);
+    if (final != NULL && !coord_merge_http2(&client->http2, final->http2))
+        f->no_memory = true;
     client->workers = final != NULL ? (uint32_t) final->n_workers : 0;
     client->throughput_per_s = per_second(f, ok_in_window);
     client->bytes_in = final != NULL ? final->bytes_in : sums->bytes_in;
@@ -458,7 +409,7 @@ static void add_to_trial(struct finish *f, const struct merge_agent *agent,
     add_connections(f, &trial->connections, client->connections);
     add_tls(f, &trial->tls, client->tls);
     add_messages(f, &trial->messages, client->messages);
-    add_http2(f, &trial->http2, client->http2);
+    f->no_memory = !coord_merge_http2(&trial->http2, client->http2) || f->no_memory;
     trial->throughput_per_s += client->throughput_per_s;
     trial->bytes_in += client->bytes_in;
     trial->bytes_out += client->bytes_out;

@@ -207,6 +207,8 @@ static char governors[][12] = { "powersave", "performance" };
 /* What TLS was like, by client. */
 static char ciphers[][24] = { "TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256" };
 static char version[] = "TLSv1.3";
+/* Which streams were reset: one code by client, and one by both. */
+static char reset_names[][16] = { "CANCEL", "REFUSED_STREAM", "NO_ERROR" };
 
 static enum ls_err send_final(struct fleet *fleet, uint32_t c, int64_t late_ns, uint64_t lie)
 {
@@ -216,6 +218,9 @@ static enum ls_err send_final(struct fleet *fleet, uint32_t c, int64_t late_ns, 
     Ls__WorkerHealth *workers[] = { &health[0], &health[1] };
     Ls__HostUse host = LS__HOST_USE__INIT;
     Ls__TlsUse tls = LS__TLS_USE__INIT;
+    Ls__Http2Use http2 = LS__HTTP2_USE__INIT;
+    Ls__CodeCount resets[2] = { LS__CODE_COUNT__INIT, LS__CODE_COUNT__INIT };
+    Ls__CodeCount *resets_at[] = { &resets[0], &resets[1] };
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
     struct cell sum = { 0 };
     enum ls_err rc;
@@ -230,6 +235,17 @@ static enum ls_err send_final(struct fleet *fleet, uint32_t c, int64_t late_ns, 
     health[0].window_ns = health[1].window_ns = MEASURE;
     health[0].loop_lag_ns = 7000000;
     health[1].stalled_ns = MEASURE / 4;
+    http2.streams_asked = 100;
+    http2.streams_granted = 10 + c;
+    http2.streams_granted_most = 20 + c;
+    http2.retried = 7;
+    resets[0].name = reset_names[c];
+    resets[0].count = 5;
+    resets[1].name = reset_names[2];
+    resets[1].count = 1;
+    http2.resets = resets_at;
+    http2.n_resets = 2;
+    report.http2 = &http2;
     host.span_ns = MEASURE * 2;
     host.busy_ns = MEASURE;
     host.own_ns = MEASURE / 2;
@@ -333,6 +349,35 @@ static void what_a_client_s_host_did_is_told_for_each_client(void **state)
 }
 
 /* ---- properties */
+
+static void what_http2_was_like_is_added_up_and_told_for_each_client(void **state)
+{
+    (void)state;
+    for (uint32_t clients = 1; clients <= 2; clients++) {
+        struct fleet fleet;
+        struct coord_books books;
+        Ls__Trial *trial;
+
+        fleet_init(&fleet, clients, 11, 100);
+        fleet.merge = make_merge(&fleet, NULL);
+        deliver_all(&fleet);
+        trial = finish(&fleet, &books);
+        assert_int_equal(trial->http2->streams_asked, 100);
+        assert_int_equal(trial->http2->streams_granted, 10);
+        assert_int_equal(trial->http2->streams_granted_most, 19 + clients);
+        assert_int_equal(trial->http2->retried, 7 * clients);
+        assert_int_equal(trial->http2->n_resets, 1 + clients);
+        for (size_t i = 0; i < trial->http2->n_resets; i++) {
+            const Ls__CodeCount *code = trial->http2->resets[i];
+
+            assert_int_equal(code->count, strcmp(code->name, "NO_ERROR") == 0 ? clients : 5);
+        }
+        for (uint32_t c = 0; c < clients; c++)
+            assert_int_equal(trial->clients[c]->http2->streams_granted, 10 + c);
+        coord_message_free(trial);
+        fleet_fini(&fleet);
+    }
+}
 
 static void what_tls_was_like_is_added_up_and_told_for_each_client(void **state)
 {
@@ -1069,6 +1114,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_client_s_host_did_is_told_for_each_client),
         cmocka_unit_test(what_tls_was_like_is_added_up_and_told_for_each_client),
+        cmocka_unit_test(what_http2_was_like_is_added_up_and_told_for_each_client),
         cmocka_unit_test(the_merged_histogram_is_that_of_the_union_however_the_samples_are_split),
         cmocka_unit_test(the_time_series_holds_every_measured_completion_once),
         cmocka_unit_test(the_logs_of_the_clients_add_up_to_the_merged_log_bucket_by_bucket),

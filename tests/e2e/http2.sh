@@ -131,6 +131,7 @@ s.on('stream', (st, h) => {
     st.on('error', () => {});
     st.respond({ ':status': 200 });
     if (h[':method'] === 'POST') st.pipe(st);
+    else if (h[':path'].startsWith('/item/')) st.end('item ' + h[':path'].slice(6));
     else st.end(body);
 });
 s.listen(0, '127.0.0.1', () => console.log(s.address().port));
@@ -147,6 +148,18 @@ whole() { # NAME PORT [ARGUMENT...]: every answer is the whole body
 }
 whole node "$(cat node.log)"
 whole node "$(cat node.log)" -m POST --body @body
+# Requests that vary: made beforehand, and as they are sent; headers and bodies with them.
+for range in seq:0-99 seq:0-99999999; do
+    bench --streams 8 -n 500 --expect-body 'item {seq}' -H 'X-Number: {seq}' \
+        "http://127.0.0.1:$(cat node.log)/item/{$range}"
+    holds out 'r.trials[0].requests.ok === 500'
+    bench --streams 8 -n 500 -m POST --body "{\"n\": {$range}, \"m\": {rand:0-9}}" \
+        --expect-body '{"n": {seq}, "m": {rand}}' "http://127.0.0.1:$(cat node.log)/"
+    holds out 'r.trials[0].requests.ok === 500'
+done
+# Connections that are replaced after some requests.
+bench --streams 4 -n 500 --lifetime 50 "http://127.0.0.1:$(cat node.log)/item/1"
+holds out '((t) => t.requests.ok === 500 && t.connections.retired > 0)(r.trials[0])'
 stop_server
 if command -v nginx >/dev/null 2>&1; then
     cat >nginx.conf <<CONF
