@@ -37,8 +37,8 @@ static const char *load_text(const Ls__Workload *w, char *out, size_t out_bytes)
     (void)coord_load_lifetime(w, lifetime);
     (void)coord_load_min_wait(w, min_wait);
     if (coord_load_is_http2(w))
-        (void)snprintf(pipeline, sizeof(pipeline), " x %" PRIu32 " streams",
-                       coord_load_pipeline(w));
+        (void)snprintf(pipeline, sizeof(pipeline), " x %" PRIu32 " stream%s",
+                       coord_load_pipeline(w), coord_load_pipeline(w) == 1 ? "" : "s");
     else if (coord_load_pipeline(w) > 1)
         (void)snprintf(pipeline, sizeof(pipeline), " x %" PRIu32, coord_load_pipeline(w));
     (void)snprintf(out, out_bytes, "%s, %" PRIu32 " connection%s%s%s%s%s%s%s%s%s", law,

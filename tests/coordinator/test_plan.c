@@ -9,6 +9,7 @@
 
 #include "common/fs.h"
 #include "common/msg_json.h"
+#include "coordinator/plan/load_law.h"
 #include "coordinator/plan/plan_check.h"
 #include "coordinator/plan/plan_file.h"
 #include "coordinator/plan/trials.h"
@@ -158,6 +159,32 @@ static void tls_is_off_unless_it_is_given_and_then_complete(void **state)
     end(&f);
     f = open_text(small);
     assert_null(f.plan.plan->targets[0]->tls);
+    end(&f);
+}
+
+static void http2_has_streams_in_place_of_a_pipeline(void **state)
+{
+    static const char streams[] =
+        "targets: [{name: t, external: true, port: 1}]\n"
+        "workloads:\n"
+        "  - {name: a, http: {version: http2, streams: 16, requests: [{path: /}]}}\n"
+        "  - {name: b, http: {version: http2, requests: [{path: /}]}}\n"
+        "  - {name: c, http: {version: http1, pipeline: 4, requests: [{path: /}]}}\n";
+    struct fixture f = open_text(streams);
+    char shown[4096];
+
+    (void)state;
+    assert_issues(&f.issues, "");
+    assert_int_equal(f.rc, LS_OK);
+    assert_false(f.plan.plan->workloads[0]->http->has_pipeline);
+    assert_int_equal(coord_load_pipeline(f.plan.plan->workloads[0]), 16);
+    assert_true(f.plan.plan->workloads[1]->http->has_streams);
+    assert_int_equal(coord_load_pipeline(f.plan.plan->workloads[1]), 1);
+    assert_int_equal(coord_load_pipeline(f.plan.plan->workloads[2]), 4);
+    (void)shown_by_check(&f, shown, sizeof(shown));
+    assert_non_null(strstr(shown, "64 connections x 16 streams "));
+    assert_non_null(strstr(shown, "64 connections x 1 stream "));
+    assert_non_null(strstr(shown, "64 connections x 4 "));
     end(&f);
 }
 
@@ -454,6 +481,7 @@ int main(void)
         cmocka_unit_test(the_quickstart_plan_is_accepted_and_shown),
         cmocka_unit_test(every_default_is_filled_in),
         cmocka_unit_test(tls_is_off_unless_it_is_given_and_then_complete),
+        cmocka_unit_test(http2_has_streams_in_place_of_a_pipeline),
         cmocka_unit_test(a_completed_plan_is_complete_and_stays_so),
         cmocka_unit_test(readiness_is_asked_for_with_the_first_values),
         cmocka_unit_test(defaults_look_at_what_is_given),
