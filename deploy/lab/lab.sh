@@ -7,7 +7,7 @@
 #   sh deploy/lab/lab.sh agents start [option of lockstep-agent ...] | agents stop
 #   sh deploy/lab/lab.sh exec HOST COMMAND [ARGUMENT ...]
 #   sh deploy/lab/lab.sh cut [--one-way|--reject] HOST [HOST]   heal [HOST [HOST]]
-#   sh deploy/lab/lab.sh freeze|thaw|crash HOST
+#   sh deploy/lab/lab.sh freeze|thaw|crash HOST   slow HOST RATE|off
 #   sh deploy/lab/lab.sh status | processes HOST | address HOST | down
 #
 # Behind the command, --dir DIR names another lab than /run/lockstep-lab; LOCKSTEP_LAB does as well.
@@ -280,6 +280,15 @@ thaw() {
     signal_carriers "$1" CONT
 }
 
+# What a host sends goes at RATE (tc's: 256kbit) and no faster; what does not fit waits, for up to 5 s.
+slow() {
+    [ $# -eq 2 ] || usage
+    nsenter --target "$(host_pid "$1")" --net tc qdisc delete dev eth0 root 2>/dev/null || :
+    [ "$2" = off ] ||
+        nsenter --target "$(host_pid "$1")" --net tc qdisc add dev eth0 root tbf rate "$2" burst 4kb latency 5s ||
+        die 'this kernel cannot slow down a link (tbf)'
+}
+
 # As if the power had failed.
 crash() {
     first=$(host_pid "$1")
@@ -411,7 +420,7 @@ if [ "${1:-}" = --dir ]; then
 fi
 case $dir in /*) ;; *) dir=$PWD/$dir ;; esac
 case $command in
-up | run | down | status | heal | processes | address) "$command" "$@" ;;
+up | run | down | status | heal | processes | address | slow) "$command" "$@" ;;
 exec)
     [ $# -ge 2 ] || usage
     on "$@"

@@ -87,6 +87,21 @@ cut_all)
         const had = $(json counts.json r.requests) - also;
         return t.requests.ok <= had && had <= t.requests.sent; })(r.trials[0])"
     ;;
+slow)
+    # Requests and reports have to share less than the requests take: late, and all there.
+    lab slow client-2 48kbit || {
+        kill "$run"
+        wait "$run" || :
+        lab down
+        skip 'no slow links here'
+    }
+    run_ends 0 4
+    lab slow client-2 off
+    holds out '(t => t.status === "done" && t.requests.ok === 1600 && t.clients.every((c) => !c.lost && c.requests.ok === 400) &&
+        t.clients[1].response_time.max_ns > 2e8)(r.trials[0])'
+    books_balance out
+    tap_equals 0
+    ;;
 freeze)
     lab freeze client-2
     sleep 5
