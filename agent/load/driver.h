@@ -103,6 +103,11 @@ struct agent_driver {
     /* Releases what open() took; safe after a failed open(). Reports nothing of its own. */
     void (*close)(void *conn);
 
+    /* Ends one operation that has been sent with LOAD_TIMEOUT and leaves the others alone; drain()
+     * has something to send. False: nothing has come from the peer since it was sent, so it has to
+     * be the connection, and nothing has happened. NULL: only a connection can be given up. */
+    bool (*cancel)(void *conn, uint32_t op);
+
     /* The caller is about to end an intact connection, before eof(): true if there is a farewell to
      * drain(), even behind eof(). NULL: there is none. */
     bool (*part)(void *conn);

@@ -64,14 +64,33 @@ void engine_edges(struct agent_engine *e)
     count_messages(e);
 }
 
+/* An operation has taken too long: it alone is ended where the protocol allows that. */
+static void give_up(struct agent_engine *e, uint32_t id)
+{
+    struct conn *conn = engine_conn(e, e->ops[id].conn);
+
+    if (e->set.driver->cancel == NULL || e->ops[id].state != OP_SENT ||
+        !e->set.driver->cancel(conn_driver(conn), id)) {
+        engine_conn_end(conn, LOAD_ABORTED, true);
+        return;
+    }
+    conn->stuck = false;
+    engine_flush(conn);
+    if (e->state == ENGINE_RUNNING)
+        engine_refill(conn);
+}
+
 static void sweep(struct agent_engine *e)
 {
     int64_t oldest_ns = e->now_ns - e->set.workload->timeout_ns;
 
     e->sweep_ns = e->now_ns + AGENT_SWEEP_NS;
     engine_conns_sweep(e);
+    /* Before there is room for what is too late already, and again for what returns. */
+    engine_shed_until(e, oldest_ns);
+    engine_end_retries(e, oldest_ns);
     while (e->oldest_op != NO_OP && e->ops[e->oldest_op].scheduled_ns <= oldest_ns)
-        engine_conn_end(engine_conn(e, e->ops[e->oldest_op].conn), LOAD_ABORTED, true);
+        give_up(e, e->oldest_op);
     engine_shed_until(e, oldest_ns);
     engine_end_retries(e, oldest_ns);
 }

@@ -28,9 +28,10 @@
  * - A request that was handed to a connection which failed before its first byte left has not been
  *   sent: an open-loop one returns to the head of the queue, a closed-loop one never was.
  * - An answer that is complete after the time limit is LOAD_TIMEOUT, whenever that was noticed.
- *   Without an answer, the connection is closed and opened again; what else was in flight on it
- * will never be answered because we closed it, so it is LOAD_ABORTED. So are requests in flight
- * when the load is stopped or the drain time is over.
+ *   Without an answer, a driver whose answers come mixed gives up that one alone, if the connection
+ *   is alive. Otherwise the connection is closed and opened again; what else was in flight on it
+ *   will never be answered because we closed it, so it is LOAD_ABORTED. So are requests in flight
+ *   when the load is stopped or the drain time is over.
  */
 #ifndef LS_AGENT_LOAD_ENGINE_H
 #define LS_AGENT_LOAD_ENGINE_H

@@ -166,6 +166,17 @@ void http2_malformed(struct http2_conn *c, struct http2_stream *s, enum http2_er
     http2_finish(c, s, &reply);
 }
 
+void http2_give_up(struct http2_conn *c, struct http2_stream *s)
+{
+    const struct agent_reply reply = { .outcome = LOAD_TIMEOUT,
+                                       .status = s->head.status,
+                                       .body_bytes = s->body_bytes,
+                                       .why = "no complete answer in time" };
+
+    reset(c, s->id, HTTP2_CANCEL);
+    http2_finish(c, s, &reply);
+}
+
 void http2_answered(struct http2_conn *c, struct http2_stream *s)
 {
     const struct load_request *request = http2_request_of(c, s->request);

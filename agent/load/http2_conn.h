@@ -54,6 +54,7 @@ struct http2_stream {
     uint64_t body_sent; /* of the request's body */
     uint64_t body_left; /* 0: all is sent */
     uint32_t interims;
+    uint32_t heard;        /* what the connection's was when the stream was opened */
     const char *undecoded; /* static text: why the body could not be decoded */
     struct gunzip *gunzip; /* owned; NULL: no answer is to be decoded */
 };
@@ -93,6 +94,7 @@ struct http2_conn {
     bool going;        /* opens no stream any more: GOAWAY, or ids are used up */
     bool reset_some;   /* we have: what comes for a stream that is closed may be late */
     uint32_t promised; /* the last stream that the peer has promised */
+    uint32_t heard;    /* pieces that have come */
     uint32_t idle;     /* frames since the last answer was complete */
     uint32_t error;    /* enum http2_error, for our GOAWAY */
 
@@ -208,6 +210,8 @@ void http2_answered(struct http2_conn *c, struct http2_stream *s);
 /* Ends the stream of an answer that breaks the rules, and resets it. */
 void http2_malformed(struct http2_conn *c, struct http2_stream *s, enum http2_error error,
                      const char *why);
+/* It has taken too long: ends and resets the stream. */
+void http2_give_up(struct http2_conn *c, struct http2_stream *s);
 void http2_finish(struct http2_conn *c, struct http2_stream *s, const struct agent_reply *reply);
 
 /* http2_out.c */

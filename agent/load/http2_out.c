@@ -232,6 +232,7 @@ static struct http2_stream *open_stream(struct http2_conn *c)
     s->received = 0;
     s->window = c->initial_window;
     s->interims = 0;
+    s->heard = c->heard;
     s->body_left = 0;
     c->first = c->first + 1 < c->asked ? c->first + 1 : 0;
     c->count--;

@@ -618,6 +618,35 @@ static void a_slow_answer_is_not_mixed_up_with_later_ones(void **state)
     http2_work_fini(&work);
 }
 
+/* ---- timeouts ----------------------------------------------------------------------------------
+ */
+
+static void a_late_answer_is_given_up_alone_if_the_peer_is_alive(void **state)
+{
+    struct http2_work work;
+    struct http2_talk talk;
+    char said[TALK_TEXT];
+
+    (void)state;
+    http2_work_init(&work, usual, 1, 2);
+    http2_talk_begin(&talk, &work);
+    http2_talk_submit(&talk, 2);
+    take_text(&talk, SETTINGS);
+    assert_false(talk.driver->cancel(talk.conn, 0)); /* it has not said a word since */
+    take_text(&talk, "I 0 0 '12345678'");
+    assert_true(talk.driver->cancel(talk.conn, 0));
+    assert_int_equal(talk.replies[0].outcome, LOAD_TIMEOUT);
+    http2_talk_drain(&talk);
+    /* What comes for it now is late, and harmless. */
+    take_text(&talk, "H 1 4 88 40 01 'x' 01 'y';D 1 1 'Hello';H 3 4 88 be;D 3 1 " HELLO);
+    assert_int_equal(talk.ended, 2);
+    assert_int_equal(talk.replies[1].outcome, LOAD_OK);
+    assert_string_equal(http2_talk_said(&talk, said),
+                        "SETTINGS ack, PING ack 12345678, RST_STREAM 1 CANCEL");
+    http2_talk_end(&talk);
+    http2_work_fini(&work);
+}
+
 /* ---- farewell ----------------------------------------------------------------------------------
  */
 
@@ -654,6 +683,7 @@ int main(void)
         cmocka_unit_test(more_than_our_window_is_a_breach),
         cmocka_unit_test(ids_are_used_up_and_then_the_connection),
         cmocka_unit_test(a_slow_answer_is_not_mixed_up_with_later_ones),
+        cmocka_unit_test(a_late_answer_is_given_up_alone_if_the_peer_is_alive),
         cmocka_unit_test(an_intact_connection_is_ended_with_goaway),
     };
 

@@ -71,6 +71,21 @@ for kind in closed_early bad_framing aborted; do
     [ "$(of "$kind")" -gt 0 ] || fail "nothing is $kind"
 done
 
+# An answer that takes too long is given up alone; a connection that is silent, as a whole.
+start_responder --every 100:slow:3s
+bench --streams 8 -n 2000 --timeout 500ms "http://127.0.0.1:$port/"
+stop_server
+tail -n 1 responder.log >counts.json
+books_balance out
+same 'answers too late' "$(json counts.json r.actions.slow)" "$(of timeout)"
+same 'everything else' "$(all_sent)" "$(($(of ok) + $(of timeout)))"
+start_responder --after 100:no-answer
+bench --streams 8 -d 1200ms --timeout 500ms "http://127.0.0.1:$port/"
+stop_server
+books_balance out
+[ "$(of timeout)" -gt 0 ] && [ "$(json out 'r.trials[0].connections.reopened')" -gt 0 ] ||
+    fail 'a silent connection stays'
+
 # ---- in an open loop as well, with what is behind a GOAWAY sent again
 start_responder --every 40:goaway
 bench --streams 8 -R 4k/s -d 500ms "http://127.0.0.1:$port/"

@@ -168,6 +168,7 @@ static enum ls_err http2_feed(void *conn, struct ls_bytes in)
 
     if (c->over)
         return LS_ECLOSED;
+    c->heard++;
     rc = http2_take(c, in);
     if (rc != LS_OK)
         return rc;
@@ -239,6 +240,19 @@ static enum agent_greeting http2_greeting(const void *conn)
     return c->settled ? AGENT_READY : AGENT_GREETS;
 }
 
+static bool http2_cancel(void *conn, uint32_t op)
+{
+    struct http2_conn *c = conn;
+    struct http2_stream *s = c->streams;
+
+    while (s->id == 0 || s->op != op)
+        s++;
+    if (c->heard == s->heard)
+        return false;
+    http2_give_up(c, s);
+    return true;
+}
+
 static bool http2_part_conn(void *conn)
 {
     return http2_part(conn);
@@ -258,5 +272,6 @@ const struct agent_driver agent_driver_http2 = {
     .drain = http2_drain_conn,
     .eof = http2_eof,
     .close = http2_close,
+    .cancel = http2_cancel,
     .part = http2_part_conn,
 };
