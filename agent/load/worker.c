@@ -54,6 +54,17 @@ static uint32_t stamp_every(const struct load_workload *workload, uint32_t links
     return all ? 1 : links / STAMPED_LEAST;
 }
 
+/* Is it connections, rather than requests, that the load is made of? */
+static bool is_brief(const struct load_workload *workload)
+{
+    bool closes = true;
+
+    for (uint32_t i = 0; closes && i < workload->request_count; i++)
+        closes = workload->requests[i].closes;
+    return closes ||
+           (workload->lifetime_requests > 0 && workload->lifetime_requests < BRIEF_REQUESTS);
+}
+
 enum ls_err agent_worker_create(const struct agent_worker_setup *setup,
                                 struct agent_worker **out_worker, struct ls_diag *diag)
 {
@@ -79,8 +90,7 @@ enum ls_err agent_worker_create(const struct agent_worker_setup *setup,
     links_max = agent_engine_connections(setup->workload, setup->index);
     link_env.carrier = setup->carrier;
     link_env.tls = setup->workload->tls;
-    link_env.brief = setup->workload->lifetime_requests > 0 &&
-                     setup->workload->lifetime_requests < BRIEF_REQUESTS;
+    link_env.brief = is_brief(setup->workload);
     link_env.at_once = setup->workload->law != LOAD_LAW_CLOSED; /* then the instant counts */
     link_env.stamps = wants_stamps(setup);
     link_env.stamp_every = stamp_every(setup->workload, links_max);

@@ -109,7 +109,7 @@ plan() {
     else
         protocol="pipeline: $depth"
     fi
-    what="http: {$protocol, requests: [{path: \"$path\", expect: {status: 200, body: \"$body\"}}]}"
+    what="http: {$protocol, requests: [{path: \"$path\"$headers, expect: {status: 200, body: \"$body\"}}]}"
     [ -z "$websocket" ] || what=$websocket
     cat <<PLAN
 name: bench
@@ -133,6 +133,7 @@ defaults() {
     http2=no
     uris=
     path=/
+    headers=
     body='Hello, World!'
     connections=64
     load='{closed: {}}'
@@ -498,8 +499,8 @@ tls_connections() {
     defaults
     connections=8
     url=https://127.0.0.1:$port/
-    more="
-    lifetime: {requests: 1}"
+    # As the others do it: the server closes. Whoever closes first wakes the other once more.
+    headers=', headers: {Connection: close}'
 }
 
 ## tls-resumed a TLS connection per request, resumed (as wrk and h2load do without saying so), nginx
