@@ -434,12 +434,24 @@ static bool flush_h2(struct respond_loop *loop, struct respond_conn *conn, int64
     return watch(loop, conn);
 }
 
+static bool flush_ws(struct respond_loop *loop, struct respond_conn *conn, int64_t now_ns)
+{
+    bool over = false;
+
+    if (!respond_ws_flush(loop, conn, &over) || conn->peer_done)
+        return false;
+    if (over && !end_as_answered(loop, conn,
+                                 conn->ws->reset ? RESPOND_END_RESET : RESPOND_END_CLOSE, now_ns))
+        return false;
+    return watch(loop, conn);
+}
+
 bool respond_conn_flush(struct respond_loop *loop, struct respond_conn *conn, int64_t now_ns)
 {
-    if (conn->ws != NULL)
-        return respond_ws_flush(loop, conn) && watch(loop, conn);
     if (conn->lingering)
         return !conn->peer_done && now_ns < conn->timer_ns;
+    if (conn->ws != NULL)
+        return flush_ws(loop, conn, now_ns);
     if (conn->h2 != NULL)
         return flush_h2(loop, conn, now_ns);
     if (!send_due(loop, conn, now_ns))

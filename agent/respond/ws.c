@@ -438,9 +438,8 @@ bool respond_ws_has_room(const struct respond_conn *conn)
     return conn->ws->out.len - conn->ws->out.at < RESPOND_WS_OUT_MAX;
 }
 
-bool respond_ws_flush(struct respond_loop *loop, struct respond_conn *conn)
+bool respond_ws_flush(struct respond_loop *loop, struct respond_conn *conn, bool *out_over)
 {
-    static const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
     struct respond_ws *ws = conn->ws;
 
     conn->blocked = false;
@@ -451,12 +450,11 @@ bool respond_ws_flush(struct respond_loop *loop, struct respond_conn *conn)
             return false;
         if (n <= 0) {
             conn->blocked = true;
-            return !conn->peer_done;
+            return true;
         }
         respond_tally_add(&loop->tally.bytes_out, (uint64_t)n);
         ws->out.at += (size_t)n;
     }
-    if (ws->reset)
-        (void)setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-    return !ws->closing && !conn->peer_done;
+    *out_over = ws->closing;
+    return true;
 }

@@ -33,8 +33,9 @@ void respond_ws_end(struct respond_loop *loop, struct respond_conn *conn);
 /* false: no memory. */
 bool respond_ws_take(struct respond_loop *loop, struct respond_conn *conn,
                      const unsigned char *data, size_t len);
-/* Sends what waits. false: the connection has ended. */
-bool respond_ws_flush(struct respond_loop *loop, struct respond_conn *conn);
+/* Sends what waits. false: the connection is gone. *out_over: it is to be ended, now that all has
+ * been sent. */
+bool respond_ws_flush(struct respond_loop *loop, struct respond_conn *conn, bool *out_over);
 bool respond_ws_has_room(const struct respond_conn *conn); /* to be read from */
 
 #define RESPOND_WS_FIN  0x80u

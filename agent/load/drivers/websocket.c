@@ -336,6 +336,9 @@ static void ws_eof(void *conn, enum load_outcome how)
     struct ws_conn *c = conn;
     uint64_t got = c->begun ? c->got : 0;
 
+    if (how == LOAD_RESET && c->closed_with != 0)
+        how = LOAD_CLOSED_EARLY; /* our answer came too late for it: it had said goodbye */
+
     c->over = true;
     /* A farewell may still go, unless a frame has been cut. */
     if (!c->leaving || c->out.head_at < c->out.head_len || c->out.at < c->out.frame_end)
