@@ -742,6 +742,10 @@ static void with_min_wait_a_turn_does_not_end_with_the_first_answer(void **state
 
     (void)state;
     assert_non_null(m);
+    if (way->min_wait_ns == 0) {
+        free(m);
+        return;
+    }
     open_many(m);
     while (m->sides[1].received == 0) { /* what opening left behind may end a turn */
         peer_send(&m->sides[1], 0, 10);
@@ -750,7 +754,7 @@ static void with_min_wait_a_turn_does_not_end_with_the_first_answer(void **state
     peer_send(&m->sides[0], 0, 10);
     began_ns = ls_clock_mono_ns();
     turn_until_count(&m->sides[0], &m->sides[0].received, 10);
-    if (way->min_wait_ns > 0 && m->link->probe_min_wait(NULL) == LS_OK)
+    if (m->link->probe_min_wait(NULL) == LS_OK)
         assert_true(ls_clock_mono_ns() - began_ns >= way->min_wait_ns);
     close_many(m);
     free(m);
