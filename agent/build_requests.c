@@ -231,11 +231,14 @@ static enum ls_err fixed_lines(const struct load_request *request, struct ls_byt
     }
     for (size_t i = 0; head != NULL && i < head->count; i++) {
         const struct ls_bytes *text = &head->pieces[i].text;
-        const unsigned char *from = i == 0 ? NULL : memchr(text->data, '\n', text->len);
-        const unsigned char *to = memrchr(text->data, '\n', text->len);
+        const unsigned char *from, *to;
 
+        if (text->len == 0)
+            continue;
+        from = i == 0 ? NULL : memchr(text->data, '\n', text->len);
         from = i == 0 ? text->data : from != NULL ? from + 1 : NULL;
-        if (text->len == 0 || from == NULL || to == NULL || to < from)
+        to = memrchr(text->data, '\n', text->len);
+        if (from == NULL || to == NULL || to < from)
             continue;
         memcpy(lines + len, from, (size_t)(to + 1 - from));
         len += (size_t)(to + 1 - from);

@@ -319,7 +319,7 @@ bool respond_h2_take(struct respond_loop *loop, struct respond_conn *conn,
         size_t n = sizeof(RESPOND_H2_PREFACE) - 1 - h2->preface;
 
         n = n < len ? n : len;
-        if (memcmp(data, RESPOND_H2_PREFACE + h2->preface, n) != 0)
+        if (memcmp(data, &RESPOND_H2_PREFACE[h2->preface], n) != 0)
             return refuse(loop, h2, H2_PROTOCOL_ERROR);
         h2->preface += n;
         data += n;
