@@ -27,7 +27,7 @@
 /* Beyond its lease, for a control thread that hangs: it may be busy for some seconds. */
 #define HANG_EXTRA_NS (8 * LS_NS_PER_S)
 #define RETRY_MIN_NS  (250 * LS_NS_PER_MS) /* doubled from refusal to refusal */
-#define RETRY_MAX_NS  (5 * LS_NS_PER_S)
+#define RETRY_MAX_NS  (3 * LS_NS_PER_S)
 #define RETRY_SLOW_NS (30 * LS_NS_PER_S) /* what only people can mend */
 #define SAY_AGAIN_NS  (60 * LS_NS_PER_S) /* a trouble that does not change */
 

@@ -98,9 +98,14 @@ static void on_went(void *ctx, const struct coord_agent *agent)
 static void on_refused(void *ctx, const char *who, const char *why)
 {
     const struct call *c = ctx;
+    struct ls_buf text;
 
-    if (!c->args->quiet)
-        (void)fprintf(stderr, "refused %s: %s\n", who, why);
+    if (c->args->quiet)
+        return;
+    ls_buf_init(&text, 4096);
+    coord_escape_text(&text, why); /* it may quote what was said */
+    (void)fprintf(stderr, "refused %s: %.*s\n", who, (int)text.len, (const char *)text.data);
+    ls_buf_fini(&text);
 }
 
 /* ---- the list */
@@ -193,10 +198,15 @@ static int print_table(const Ls__Result *result)
     for (size_t i = 0; i < result->n_hosts; i++) {
         const Ls__Facts *f = result->hosts[i]->facts;
 
-        if (f != NULL)
-            ls_buf_addf(&text, "%s%s: %s, %s, %" PRIu32 " cores, %s\n", i == 0 ? "\n" : "",
-                        result->hosts[i]->agent, f->hostname, f->cpu_model, f->cpu_cores,
-                        f->kernel);
+        if (f == NULL)
+            continue;
+        ls_buf_addf(&text, "%s%s: ", i == 0 ? "\n" : "", result->hosts[i]->agent);
+        coord_escape_text(&text, f->hostname);
+        ls_buf_adds(&text, ", ");
+        coord_escape_text(&text, f->cpu_model);
+        ls_buf_addf(&text, ", %" PRIu32 " cores, ", f->cpu_cores);
+        coord_escape_text(&text, f->kernel);
+        ls_buf_adds(&text, "\n");
     }
     for (size_t i = 0; i < result->n_hosts; i++)
         add_limits(&text, result->hosts[i]);

@@ -1,5 +1,7 @@
 /* What the listener calls: who may stay, what agents say, who comes and goes. */
+#include <arpa/inet.h>
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,6 +167,13 @@ static struct coord_agent *choose_place(struct coord_fleet *fleet, const struct 
     return NULL;
 }
 
+static bool is_address(const char *text)
+{
+    unsigned char bytes[sizeof(struct in6_addr)];
+
+    return inet_pton(AF_INET, text, bytes) == 1 || inet_pton(AF_INET6, text, bytes) == 1;
+}
+
 bool coord_agent_introduce(struct coord_agent *agent, const struct ls_peer *peer,
                            const Ls__Hello *hello)
 {
@@ -186,7 +195,7 @@ bool coord_agent_introduce(struct coord_agent *agent, const struct ls_peer *peer
     (void)snprintf(agent->software, sizeof(agent->software), "%s", copy->software);
     coord_take_host(ls_peer_address(peer), agent->from, sizeof(agent->from));
     (void)snprintf(agent->address, sizeof(agent->address), "%s",
-                   copy->address[0] != '\0' ? copy->address : agent->from);
+                   is_address(copy->address) ? copy->address : agent->from);
     return true;
 }
 
@@ -299,33 +308,42 @@ static void on_clock(void *ctx, void *peer_ctx, int64_t sent_ns, int64_t peer_re
     fleet->env.clock(fleet->env.ctx, session->agent);
 }
 
+bool coord_refused_note(struct coord_refused *refused, const char *address, const char *agent,
+                        const char *text, unsigned *out_item)
+{
+    char who[sizeof(refused->items[0].who)], from[64];
+    unsigned i = 0;
+    bool news;
+
+    if (strncmp(text, "foreign_run: ", 13) == 0)
+        return false; /* nobody has to do anything about it */
+    coord_take_host(address, from, sizeof(from));
+    /* A name that is none may hold anything, and is shown on a terminal. */
+    (void)snprintf(who, sizeof(who), "%s%s%s", ls_identity_name_is_fine(agent) ? agent : "an agent",
+                   from[0] != '\0' ? " at " : "", from);
+    ls_log(LS_LOG_INFO, "fleet.refused", "%s: %s", who, text);
+    while (i < refused->count && strcmp(refused->items[i].who, who) != 0)
+        i++;
+    if (i == COORD_REFUSED_MAX)
+        return false;
+    news = i == refused->count ||
+           strncmp(refused->items[i].why, text, sizeof(refused->items[i].why) - 1) != 0;
+    if (i == refused->count)
+        refused->count++;
+    (void)snprintf(refused->items[i].who, sizeof(refused->items[i].who), "%s", who);
+    (void)snprintf(refused->items[i].why, sizeof(refused->items[i].why), "%s", text);
+    *out_item = i;
+    return news;
+}
+
 static void on_refused(void *ctx, const char *address, const char *agent, const char *text)
 {
     struct coord_fleet *fleet = ctx;
-    struct coord_refused one;
-    char from[64];
+    unsigned i;
 
-    if (fleet->leaving || strncmp(text, "foreign_run: ", 13) == 0)
-        return; /* nobody has to do anything about it */
-    coord_take_host(address, from, sizeof(from));
-    (void)snprintf(one.who, sizeof(one.who), "%.64s%s%s", agent[0] != '\0' ? agent : "an agent",
-                   from[0] != '\0' ? " at " : "", from);
-    (void)snprintf(one.why, sizeof(one.why), "%.239s", text);
-    ls_log(LS_LOG_INFO, "fleet.refused", "%s: %s", one.who, one.why);
-    for (unsigned i = 0; i < fleet->refused_count; i++) {
-        struct coord_refused *known = &fleet->refused[i];
-
-        if (strcmp(known->who, one.who) != 0)
-            continue;
-        if (strcmp(known->why, one.why) != 0)
-            fleet->env.refused(fleet->env.ctx, one.who, one.why);
-        *known = one;
-        return;
-    }
-    fleet->env.refused(fleet->env.ctx, one.who, one.why);
-    if (fleet->refused_count == COORD_REFUSED_MAX)
-        return;
-    fleet->refused[fleet->refused_count++] = one;
+    if (!fleet->leaving && coord_refused_note(&fleet->refused, address, agent, text, &i))
+        fleet->env.refused(fleet->env.ctx, fleet->refused.items[i].who,
+                           fleet->refused.items[i].why);
 }
 
 const struct ls_listener_env coord_fleet_callbacks = { .enrol = on_enrol,
@@ -405,8 +423,9 @@ void coord_fleet_refused(const struct coord_fleet *fleet, char *out, size_t out_
     char text[500];
 
     out[0] = '\0';
-    for (unsigned i = 0; i < fleet->refused_count; i++) {
-        (void)snprintf(text, sizeof(text), "%s (%s)", fleet->refused[i].who, fleet->refused[i].why);
+    for (unsigned i = 0; i < fleet->refused.count; i++) {
+        (void)snprintf(text, sizeof(text), "%s (%s)", fleet->refused.items[i].who,
+                       fleet->refused.items[i].why);
         add(out, out_bytes, &used, text);
     }
 }

@@ -27,9 +27,13 @@ struct coord_session {
     char why[480]; /* it was left behind */
 };
 
+/* Who was turned away, as far as people have been told. */
 struct coord_refused {
-    char who[160];
-    char why[240];
+    struct {
+        char who[160];
+        char why[240];
+    } items[COORD_REFUSED_MAX];
+    unsigned count;
 };
 
 struct coord_fleet {
@@ -45,8 +49,7 @@ struct coord_fleet {
     bool local;
     bool bound;
     bool leaving;
-    struct coord_refused refused[COORD_REFUSED_MAX];
-    unsigned refused_count;
+    struct coord_refused refused;
     struct ls_cpuset allowed; /* of this process at the beginning; agents begin with it */
     char program[4200];
     char folder[256]; /* private; "" if there is none */
@@ -61,6 +64,11 @@ void coord_take_host(const char *address, char *out, size_t out_bytes);
  * nothing is changed. What it held of that is freed. */
 bool coord_agent_introduce(struct coord_agent *agent, const struct ls_peer *peer,
                            const Ls__Hello *hello);
+
+/* Takes a refusal down, as ls_listener_env.refused hears of it. True: it is news, in *out_item; an
+ * agent that comes again and again is news once, and so are more of them than are kept. */
+bool coord_refused_note(struct coord_refused *refused, const char *address, const char *agent,
+                        const char *text, unsigned *out_item);
 
 /* The agent's session is over, and with it its part of the trial. */
 void coord_fleet_lose(struct coord_fleet *fleet, struct coord_agent *agent, const char *fmt, ...)

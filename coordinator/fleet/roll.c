@@ -21,6 +21,7 @@ struct coord_roll {
     struct ls_listener *listener; /* owned */
     struct entry *entries;        /* owned */
     uint32_t count;               /* of them */
+    struct coord_refused refused;
     bool leaving;
 };
 
@@ -42,6 +43,9 @@ static enum ls_err on_enrol(void *ctx, struct ls_peer *peer, const Ls__Hello *he
 
     if (roll->leaving)
         return ls_fail(diag, LS_ESTATE, "over: whoever asked has gone; wait for a run");
+    if (!ls_identity_name_is_fine(hello->agent))
+        return ls_fail(diag, LS_EINVAL,
+                       "bad_name: an agent's name has letters, digits, '.', '_' and '-' only");
     if (roll->count >= ROLL_MAX)
         return ls_fail(diag, LS_ERANGE, "no_seat: %u agents have come already", ROLL_MAX);
     if (known != NULL && known->agent.up && !ls_peer_identity(peer)->proven)
@@ -107,14 +111,10 @@ static void on_clock(void *ctx, void *peer_ctx, int64_t sent_ns, int64_t peer_re
 static void on_refused(void *ctx, const char *address, const char *agent, const char *text)
 {
     struct coord_roll *roll = ctx;
-    char who[160], from[64];
+    unsigned i;
 
-    if (roll->leaving || strncmp(text, "foreign_run: ", 13) == 0)
-        return;
-    coord_take_host(address, from, sizeof(from));
-    (void)snprintf(who, sizeof(who), "%.64s%s%s", agent[0] != '\0' ? agent : "an agent",
-                   from[0] != '\0' ? " at " : "", from);
-    roll->env.refused(roll->env.ctx, who, text);
+    if (!roll->leaving && coord_refused_note(&roll->refused, address, agent, text, &i))
+        roll->env.refused(roll->env.ctx, roll->refused.items[i].who, roll->refused.items[i].why);
 }
 
 enum ls_err coord_roll_create(void *ev_loop, const char *url, struct ls_credentials *credentials,

@@ -42,7 +42,7 @@ holds out 'r.error.includes("missing: client elsewhere") && r.error.includes("no
 # A second one of the same name is turned away, and nothing is executed twice.
 agent_at "$url" c3 client --work-dir other
 twin=$pid
-expect '0 3' "$lockstep" agents --listen "$url" --expect 5 --wait 2s --json
+expect '0 3' "$lockstep" agents --listen "$url" --expect 5 --wait 6s --json
 holds out 'r.hosts.map((h) => h.agent).join() === "c1,c2,c3,s1" && r.exit_status === 3 &&
     r.hosts.every((h) => h.version.startsWith("lockstep ") && h.clock.error_ns > 0 && h.facts.cpu_threads > 0)'
 says err 'name_taken'
