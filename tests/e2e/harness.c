@@ -12,6 +12,9 @@
  *   harness left PID
  *       Prints "PID NAME" of every living descendant of PID but those that led to this very
  *       process; status 1 if there is any.
+ *   harness pending NUMBER COMMAND [ARGUMENT...]
+ *       Becomes COMMAND with that signal blocked and pending: it comes as soon as the command can
+ *       take it, and kills one that unblocks it before it is ready.
  *   harness relay PORT TO
  *       Passes what comes to 127.0.0.1:PORT on to 127.0.0.1:TO and back, until it is killed:
  * stopped (SIGSTOP) it is a network that takes everything and delivers nothing, killed one that
@@ -47,7 +50,7 @@ enum { STATUS_LEFT = 97, STATUS_TIME = 98, STATUS_BROKEN = 99 };
 static int usage(void)
 {
     (void)fputs("usage: harness guard SECONDS COMMAND... | port [N] | left PID | "
-                "relay PORT TO | get PORT PATH\n",
+                "pending NUMBER COMMAND... | relay PORT TO | get PORT PATH\n",
                 stderr);
     return 2;
 }
@@ -355,6 +358,22 @@ static int left(int argc, char **argv)
     return shown > 0 ? 1 : 0;
 }
 
+static int pending(int argc, char **argv)
+{
+    int number = argc > 3 ? (int)strtol(argv[2], NULL, 10) : 0;
+    sigset_t set;
+
+    if (number <= 0)
+        return usage();
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, number);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) != 0 || raise(number) != 0)
+        return 1;
+    (void)execvp(argv[3], argv + 3);
+    (void)fprintf(stderr, "harness pending: %s: %s\n", argv[3], strerror(errno));
+    return 1;
+}
+
 #define RELAYED_MAX 64
 
 /* A socket for 127.0.0.1:port, listening or connected; -1: it cannot be had. */
@@ -484,6 +503,8 @@ int main(int argc, char **argv)
         return port(argc, argv);
     if (strcmp(argv[1], "left") == 0)
         return left(argc, argv);
+    if (strcmp(argv[1], "pending") == 0)
+        return pending(argc, argv);
     if (strcmp(argv[1], "relay") == 0)
         return relay(argc, argv);
     if (strcmp(argv[1], "get") == 0)

@@ -94,6 +94,7 @@ report|DIR is missing
 report nowhere|nowhere
 report . --format xml|text, json, csv or markdown
 report .|not a lockstep result
+agents|--listen URL is missing
 compare|two result folders are needed
 compare . .|not a lockstep result
 compare . . --fail-on much|a percentage above 0
@@ -108,10 +109,15 @@ for command in 'dance' 'run nowhere.yaml' 'run broken.yaml' 'check broken.yaml' 
     holds out 'r.exit_status === 2 && r.status === "failed" && r.error.length > 0'
 done
 
-for help in '--help' 'run --help' 'bench --help' 'check --help' 'report --help' 'compare --help'; do
+for help in '--help' 'run --help' 'bench --help' 'check --help' 'report --help' 'compare --help' 'agents --help'; do
     # shellcheck disable=SC2086 # words
     expect 0 "$lockstep" $help
     says out usage
+done
+# Told to end before it can begin, it still ends with one document.
+for signal in 1 2 15; do
+    expect 130 "$LS_HARNESS" pending "$signal" "$lockstep" bench http://127.0.0.1:1/ --json
+    holds out 'r.exit_status === 130 && r.status === "interrupted"'
 done
 expect 0 "$lockstep" --version
 expect 0 "$agent" --version
