@@ -6,10 +6,13 @@ static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv
 
 void ls_base64_encode(struct ls_buf *out, struct ls_bytes data)
 {
+    char texts[1024]; /* appended together: many small appends are slow */
+    size_t used = 0;
+
     for (size_t i = 0; i < data.len; i += 3) {
         size_t left = data.len - i;
         uint32_t bits = (uint32_t)data.data[i] << 16;
-        char text[4];
+        char *text = texts + used;
 
         bits |= left > 1 ? (uint32_t)data.data[i + 1] << 8 : 0;
         bits |= left > 2 ? data.data[i + 2] : 0;
@@ -21,8 +24,13 @@ void ls_base64_encode(struct ls_buf *out, struct ls_bytes data)
             text[2] = alphabet[bits >> 6 & 63];
         if (left > 2)
             text[3] = alphabet[bits & 63];
-        ls_buf_add(out, text, sizeof(text));
+        used += 4;
+        if (used == sizeof(texts)) {
+            ls_buf_add(out, texts, used);
+            used = 0;
+        }
     }
+    ls_buf_add(out, texts, used);
 }
 
 /* 64 if c is not in the alphabet. */

@@ -18,7 +18,7 @@ enum {
     FLAG_DEFLATED = 1,
     HEAD_BYTES = 2,
     VARINT_BYTES = 10,
-    WORTH_DEFLATING = 64,
+    WORTH_DEFLATING = 4096, /* below it a coordinator of thousands would inflate for a KiB or two */
     LEVEL = 1 /* a second's worth in well under 0.1 ms; higher levels gain a few per cent */
 };
 

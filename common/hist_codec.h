@@ -2,8 +2,8 @@
  *
  * version byte, flags byte (bit 0: deflated), varints: count, min, max, clipped, number of runs;
  * then per run a gap and the counters of consecutive non-zero buckets. Deflated (zlib, level 1)
- * when that is smaller. Decoding takes untrusted bytes: every length, index and sum is checked, and
- * the counters must add up to count.
+ * when it is large and that is smaller. Decoding takes untrusted bytes: every length, index and sum
+ * is checked, and the counters must add up to count.
  */
 #ifndef LS_COMMON_HIST_CODEC_H
 #define LS_COMMON_HIST_CODEC_H

@@ -25,7 +25,8 @@ enum {
     PLAIN_MAX = HEAD_BYTES + WORD_BYTES * LS_HIST_LEN,
     DEFLATED_MAX = PLAIN_MAX + PLAIN_MAX / 1000 + 64, /* more than zlib's own bound */
     LINE_MAX_BYTES = (OUTER_BYTES + DEFLATED_MAX) * 4 / 3 + 1024,
-    COMMENT_MAX = 120 /* HdrHistogram_c reads its header in lines of 128 */
+    STORED_MAX = 65535, /* of a block */
+    COMMENT_MAX = 120   /* HdrHistogram_c reads its header in lines of 128 */
 };
 
 #define LOWEST         1
@@ -54,16 +55,16 @@ static uint64_t get_be(const unsigned char *in, unsigned bytes)
     return x;
 }
 
-static void put_word(struct ls_buf *buf, int64_t word)
+/* Returns how many of WORD_BYTES it took. */
+static size_t put_word(unsigned char *out, int64_t word)
 {
     uint64_t x = ((uint64_t)word << 1) ^ (word < 0 ? UINT64_MAX : 0);
-    unsigned char bytes[WORD_BYTES];
     size_t len = 0;
 
     for (; x >= 0x80 && len < WORD_BYTES - 1; x >>= 7)
-        bytes[len++] = (unsigned char)(x | 0x80);
-    bytes[len++] = (unsigned char)x; /* a ninth byte has all its 8 bits */
-    ls_buf_add(buf, bytes, len);
+        out[len++] = (unsigned char)(x | 0x80);
+    out[len++] = (unsigned char)x; /* a ninth byte has all its 8 bits */
+    return len;
 }
 
 static bool take_word(struct ls_bytes *in, int64_t *out)
@@ -156,6 +157,8 @@ enum ls_err ls_hist_log_begin(FILE *file, const char *comment, int64_t start_wal
 
 static void put_plain(struct ls_buf *buf, const struct ls_hist *hist)
 {
+    unsigned char words[2048]; /* appended together: many small appends are slow */
+    size_t used = 0;
     uint32_t first;
     uint32_t end;
     uint32_t next;
@@ -174,18 +177,63 @@ static void put_plain(struct ls_buf *buf, const struct ls_hist *hist)
         for (next = i; next < end && hist->counts[next] == 0;)
             next++;
         if (next - i > 1) {
-            put_word(buf, -(int64_t)(next - i));
+            used += put_word(words + used, -(int64_t)(next - i));
         } else {
-            put_word(buf, (int64_t)hist->counts[i]);
+            used += put_word(words + used, (int64_t)hist->counts[i]);
             next = i + 1;
         }
+        if (used > sizeof(words) - WORD_BYTES) {
+            ls_buf_add(buf, words, used);
+            used = 0;
+        }
     }
+    ls_buf_add(buf, words, used);
     if (buf->ok) {
         uint32_t payload = (uint32_t)(buf->len - HEAD_BYTES);
 
         for (unsigned i = 0; i < 4; i++)
             buf->data[4 + i] = (unsigned char)(payload >> (24 - 8 * i));
     }
+}
+
+/* A zlib stream (RFC 1950) of stored blocks (RFC 1951, 3.2.4): what deflating at level 0 would
+ * give, without making a compressor, which costs more than all the rest of a line. */
+static void put_stored(struct ls_buf *out, const struct ls_buf *plain)
+{
+    static const unsigned char zlib_head[] = { 0x78, 0x01 };
+    size_t done = 0;
+
+    ls_buf_add(out, zlib_head, sizeof(zlib_head));
+    do {
+        size_t left = plain->len - done;
+        size_t len = left < STORED_MAX ? left : STORED_MAX;
+        unsigned char head[5] = { len == left, (unsigned char)len, (unsigned char)(len >> 8),
+                                  (unsigned char)~len, (unsigned char)(~len >> 8) };
+
+        ls_buf_add(out, head, sizeof(head));
+        ls_buf_add(out, plain->data + done, len);
+        done += len;
+    } while (done < plain->len);
+    put_be(out, adler32(1, plain->data, (uInt)plain->len), 4);
+}
+
+/* As put_payload, but larger and sooner done. */
+static bool put_quick_payload(struct ls_buf *line, const struct ls_buf *plain)
+{
+    struct ls_buf stored, outer;
+    bool ok;
+
+    ls_buf_init(&stored, DEFLATED_MAX);
+    ls_buf_init(&outer, OUTER_BYTES + DEFLATED_MAX);
+    put_stored(&stored, plain);
+    put_be(&outer, COOKIE_DEFLATED, 4);
+    put_be(&outer, stored.len, 4);
+    ls_buf_add(&outer, stored.data, stored.len);
+    ls_base64_encode(line, (struct ls_bytes){ outer.data, outer.len });
+    ok = stored.ok && outer.ok && line->ok;
+    ls_buf_fini(&stored);
+    ls_buf_fini(&outer);
+    return ok;
 }
 
 /* Appends the payload of a line: base64 of cookie, length and the deflated form of plain. */
@@ -219,8 +267,8 @@ static bool tag_is_fine(const char *tag)
     return tag[strspn(tag, allowed)] == '\0';
 }
 
-enum ls_err ls_hist_log_write(FILE *file, const char *tag, int64_t start_ns, int64_t length_ns,
-                              const struct ls_hist *hist, struct ls_diag *diag)
+static enum ls_err write_line(FILE *file, const char *tag, int64_t start_ns, int64_t length_ns,
+                              const struct ls_hist *hist, bool quick, struct ls_diag *diag)
 {
     enum ls_err rc = LS_ENOMEM;
     struct ls_buf plain;
@@ -241,7 +289,7 @@ enum ls_err ls_hist_log_write(FILE *file, const char *tag, int64_t start_ns, int
     put_decimal(&line, ls_hist_max(hist), 6);
     ls_buf_adds(&line, ",");
     put_plain(&plain, hist);
-    if (!plain.ok || !put_payload(&line, &plain))
+    if (!plain.ok || !(quick ? put_quick_payload : put_payload)(&line, &plain))
         goto out;
     ls_buf_adds(&line, "\n");
     if (!line.ok)
@@ -255,6 +303,19 @@ out:
     ls_buf_fini(&line);
     ls_buf_fini(&plain);
     return rc;
+}
+
+enum ls_err ls_hist_log_write(FILE *file, const char *tag, int64_t start_ns, int64_t length_ns,
+                              const struct ls_hist *hist, struct ls_diag *diag)
+{
+    return write_line(file, tag, start_ns, length_ns, hist, false, diag);
+}
+
+enum ls_err ls_hist_log_write_quick(FILE *file, const char *tag, int64_t start_ns,
+                                    int64_t length_ns, const struct ls_hist *hist,
+                                    struct ls_diag *diag)
+{
+    return write_line(file, tag, start_ns, length_ns, hist, true, diag);
 }
 
 /* ---- reading */

@@ -14,6 +14,10 @@ enum ls_err ls_hist_log_begin(FILE *file, const char *comment, int64_t start_wal
  * relative to the start time, exact maximum in milliseconds, payload. */
 enum ls_err ls_hist_log_write(FILE *file, const char *tag, int64_t start_ns, int64_t length_ns,
                               const struct ls_hist *hist, struct ls_diag *diag) LS_NODISCARD;
+/* The same for any reader, about half as large again, in a tenth of the time: not compressed. */
+enum ls_err ls_hist_log_write_quick(FILE *file, const char *tag, int64_t start_ns,
+                                    int64_t length_ns, const struct ls_hist *hist,
+                                    struct ls_diag *diag) LS_NODISCARD;
 
 /* Reads the next line of tag (NULL: any) into hist (reset first). LS_EAGAIN: end of file.
  * LS_EPROTO: not in this format, or another layout than ours. The exact maximum comes from the

@@ -17,6 +17,7 @@
 #define CLOCK_REFRESH_NS LS_NS_PER_S /* and one ms for each agent: very many ask less often */
 #define CLOCK_FRESH_NS   (5 * LS_NS_PER_S)
 #define SESSION_EVERY    5u /* of the refreshing exchanges, where datagrams pass */
+#define SWEEP_NS         (100 * LS_NS_PER_MS)
 
 void coord_session_dismiss(struct coord_session *session, const char *why)
 {
@@ -394,6 +395,9 @@ void coord_fleet_probe_clock(struct coord_fleet *fleet, uint32_t agent)
 
 void coord_fleet_sweep(struct coord_fleet *fleet, int64_t now_ns)
 {
+    if (now_ns < fleet->swept_ns + SWEEP_NS)
+        return; /* whoever waits for events calls after each */
+    fleet->swept_ns = now_ns;
     for (uint32_t i = 0; i < fleet->count; i++) {
         struct coord_agent *a = fleet->order[i];
 

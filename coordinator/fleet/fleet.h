@@ -115,9 +115,8 @@ void coord_fleet_probe_clock(struct coord_fleet *fleet, uint32_t agent);
 /* Its clock as of an instant of ours; false: nothing is known yet. */
 bool coord_fleet_clock(const struct coord_agent *agent, int64_t at_ns, struct coord_clock *out);
 
-/* Once a second or so: agents that have been away for too long are lost, clocks are looked at
- * again.
- */
+/* Once a second at least: agents that have been away for too long are lost, clocks are looked at
+ * again. Does nothing more than ten times a second, so it may be called after each event. */
 void coord_fleet_sweep(struct coord_fleet *fleet, int64_t now_ns);
 
 /* An agent that does not do what it has to is lost, by this side's decision. */

@@ -371,7 +371,7 @@ void coord_fleet_here(const struct coord_fleet *fleet, char *out, size_t out_byt
     char text[200];
 
     out[0] = '\0';
-    for (uint32_t i = 0; i < fleet->count; i++) {
+    for (uint32_t i = 0; i < fleet->count && used < out_bytes; i++) {
         const struct coord_agent *a = fleet->order[i];
 
         if (!a->enrolled || !a->up)

@@ -46,6 +46,7 @@ struct coord_fleet {
     struct coord_session *sessions; /* owned */
     struct coord_seats seats;
     uint32_t count;
+    int64_t swept_ns;
     bool local;
     bool bound;
     bool leaving;

@@ -35,6 +35,18 @@ static enum ls_err hists_init(struct merge_hists *hists)
     return rc;
 }
 
+/* Of a client, those that it has reported something of. */
+static enum ls_err hists_grow(struct merge_hists *hists, const struct merge_hists *reported)
+{
+    enum ls_err rc = LS_OK;
+
+    for (unsigned s = 0; s < LS_SERIES_COUNT && rc == LS_OK; s++) {
+        if (reported->has[s] && hists->of[s] == NULL)
+            rc = ls_hist_create_thin(&hists->of[s]);
+    }
+    return rc;
+}
+
 static void hists_reset(struct merge_hists *hists)
 {
     for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
@@ -43,11 +55,14 @@ static void hists_reset(struct merge_hists *hists)
     }
 }
 
+/* Only what was reported: an empty histogram is looked at in vain, and costs pages of memory. */
 static void hists_add(struct merge_hists *dst, const struct merge_hists *src)
 {
     for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
+        if (!src->has[s])
+            continue;
         ls_hist_merge(dst->of[s], src->of[s]);
-        dst->has[s] = dst->has[s] || src->has[s];
+        dst->has[s] = true;
     }
 }
 
@@ -96,8 +111,6 @@ static enum ls_err agents_init(struct coord_merge *merge, const struct coord_mer
         ls__messages__init(&agent->sums.messages);
         if (agent->name == NULL)
             rc = LS_ENOMEM;
-        else if (agent->role == LS__ROLE__ROLE_CLIENT)
-            rc = hists_init(&agent->hists);
     }
     return rc;
 }
@@ -331,26 +344,51 @@ enum ls_err coord_merge_flush(struct coord_merge *merge, struct ls_diag *diag)
     return rc;
 }
 
-/* Intervals that everybody has delivered leave the window. */
-static enum ls_err advance(struct coord_merge *merge, struct ls_diag *diag)
+/* Is the oldest interval of the window waiting for this agent? */
+static bool holds(const struct coord_merge *merge, const struct merge_agent *agent)
+{
+    return agent->role == LS__ROLE__ROLE_CLIENT && agent->final == NULL && !agent->lost &&
+           agent->next_index <= merge->base;
+}
+
+static void count_waiting(struct coord_merge *merge)
+{
+    merge->waiting = 0;
+    merge->waiting_base = merge->base;
+    for (uint32_t i = 0; i < merge->agent_count; i++)
+        merge->waiting += holds(merge, &merge->agents[i]);
+}
+
+/* Intervals that everybody has delivered leave the window, after a report or the loss of agent,
+ * which held it up before or not. Thousands of agents report at the same instant, so all of them
+ * are looked at only when the last one has delivered. */
+static enum ls_err advance(struct coord_merge *merge, const struct merge_agent *agent, bool held,
+                           struct ls_diag *diag)
 {
     uint32_t complete = UINT32_MAX, newest = 0;
     enum ls_err rc = LS_OK;
 
+    if (merge->waiting_base == merge->base && merge->waiting > 0) {
+        if (held && !holds(merge, agent))
+            merge->waiting--;
+        if (merge->waiting > 0)
+            return LS_OK;
+    }
     for (uint32_t i = 0; i < merge->agent_count; i++) {
-        const struct merge_agent *agent = &merge->agents[i];
+        const struct merge_agent *one = &merge->agents[i];
 
-        if (agent->role != LS__ROLE__ROLE_CLIENT)
+        if (one->role != LS__ROLE__ROLE_CLIENT)
             continue;
-        if (agent->next_index > newest)
-            newest = agent->next_index;
-        if (agent->final == NULL && !agent->lost && agent->next_index < complete)
-            complete = agent->next_index;
+        if (one->next_index > newest)
+            newest = one->next_index;
+        if (one->final == NULL && !one->lost && one->next_index < complete)
+            complete = one->next_index;
     }
     if (complete > newest)
         complete = newest;
     while (merge->base < complete && rc == LS_OK)
         rc = write_out(merge, diag);
+    count_waiting(merge);
     return rc;
 }
 
@@ -464,6 +502,7 @@ static enum ls_err take_interval(struct coord_merge *merge, struct merge_agent *
 {
     struct ls_diag why = { .text = "" };
     const char *wrong = check_interval(merge, agent, report);
+    bool held = holds(merge, agent);
     int64_t start_ns = 0;
     enum ls_err rc;
 
@@ -472,6 +511,8 @@ static enum ls_err take_interval(struct coord_merge *merge, struct merge_agent *
     if (wrong != NULL)
         return refuse(merge, agent, wrong, diag);
     rc = decode(merge, report, &why);
+    if (rc == LS_OK)
+        rc = hists_grow(&agent->hists, &merge->scratch);
     if (rc == LS_ENOMEM)
         return ls_fail(diag, rc, "no memory to decode a histogram");
     if (rc != LS_OK)
@@ -484,7 +525,7 @@ static enum ls_err take_interval(struct coord_merge *merge, struct merge_agent *
     if (rc == LS_OK)
         rc = add_to_all(merge, report, diag);
     if (rc == LS_OK)
-        rc = advance(merge, diag);
+        rc = advance(merge, agent, held, diag);
     return rc;
 }
 
@@ -507,6 +548,7 @@ static enum ls_err take_client(struct coord_merge *merge, struct merge_agent *ag
                                const struct coord_merge_clock *clock,
                                const Ls__ClientReport *report, struct ls_diag *diag)
 {
+    bool held = holds(merge, agent);
     int64_t unused;
     enum ls_err rc;
 
@@ -522,7 +564,7 @@ static enum ls_err take_client(struct coord_merge *merge, struct merge_agent *ag
     if (rc != LS_OK)
         return rc;
     agent->final_clock = *clock;
-    return advance(merge, diag);
+    return advance(merge, agent, held, diag);
 }
 
 static bool sample_ok(const Ls__SampleReport *report)
@@ -633,8 +675,11 @@ enum ls_err coord_merge_report(struct coord_merge *merge, uint32_t index,
 
 enum ls_err coord_merge_lost(struct coord_merge *merge, uint32_t agent, struct ls_diag *diag)
 {
+    bool held;
+
     if (agent >= merge->agent_count)
         return ls_fail(diag, LS_EINVAL, "no agent number %u", agent);
+    held = holds(merge, &merge->agents[agent]);
     merge->agents[agent].lost = true;
-    return advance(merge, diag);
+    return advance(merge, &merge->agents[agent], held, diag);
 }

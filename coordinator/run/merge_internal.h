@@ -8,7 +8,7 @@
 
 /* A histogram of each series; has: it was reported, if only empty. */
 struct merge_hists {
-    struct ls_hist *of[LS_SERIES_COUNT]; /* owned */
+    struct ls_hist *of[LS_SERIES_COUNT]; /* owned; a client's: NULL unless has */
     bool has[LS_SERIES_COUNT];
 };
 
@@ -96,7 +96,9 @@ struct coord_merge {
     int64_t limits_ns[COORD_MERGE_LIMITS_MAX];
     struct merge_hists scratch; /* the report at hand */
     struct merge_slot slots[COORD_MERGE_WINDOW];
-    uint32_t base; /* the interval of the oldest slot; interval i is in slot i % WINDOW */
+    uint32_t base;    /* the interval of the oldest slot; interval i is in slot i % WINDOW */
+    uint32_t waiting; /* clients that are to deliver interval waiting_base, when last counted */
+    uint32_t waiting_base;
     struct merge_point *points; /* owned; by index */
     uint32_t point_count;
     int64_t latest; /* index of the latest complete interval that is not empty, -1: none */

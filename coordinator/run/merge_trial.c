@@ -415,8 +415,10 @@ static void add_to_trial(struct finish *f, const struct merge_agent *agent,
     trial->bytes_out += client->bytes_out;
     trial->in_flight_mean += client->in_flight_mean;
     for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
+        if (!agent->hists.has[s])
+            continue;
         ls_hist_merge(f->merge->total.of[s], agent->hists.of[s]);
-        f->merge->total.has[s] = f->merge->total.has[s] || agent->hists.has[s];
+        f->merge->total.has[s] = true;
     }
 }
 
@@ -583,7 +585,7 @@ static void check_samples(const struct coord_merge *merge, struct coord_books *b
                           const struct merge_agent *agent)
 {
     enum ls_series series = coord_merge_primary(merge);
-    uint64_t count = ls_hist_count(agent->hists.of[series]);
+    uint64_t count = agent->hists.has[series] ? ls_hist_count(agent->hists.of[series]) : 0;
     const Ls__Requests *measure = agent->final->measure;
     uint64_t ok = measure != NULL ? measure->ok : 0;
     char text[160];

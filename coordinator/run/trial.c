@@ -32,11 +32,12 @@ struct member {
     bool lost;
     bool out; /* a server that has nothing to do in this trial */
     char why_lost[480];
-    bool reported;    /* totals of a client, end of a server */
-    bool active;      /* was asked to prepare, so it has to come back to idle */
-    bool answered;    /* has said anything since then: idle is what it was before, too */
-    uint32_t attempt; /* at start, as it last said */
-    uint32_t answers; /* clock exchanges of this trial */
+    bool reported;        /* totals of a client, end of a server */
+    bool active;          /* was asked to prepare, so it has to come back to idle */
+    bool answered;        /* has said anything since then: idle is what it was before, too */
+    uint32_t attempt;     /* at start, as it last said */
+    uint32_t answers;     /* clock exchanges of this trial */
+    uint32_t worker_base; /* workers of those before it */
 };
 
 struct coord_machine {
@@ -86,8 +87,10 @@ enum ls_err coord_machine_create(const struct coord_machine_spec *spec,
         free(m);
         return ls_fail(diag, LS_ENOMEM, "out of memory for the trial");
     }
-    for (uint32_t i = 0; i < m->count; i++)
+    for (uint32_t i = 0; i < m->count; i++) {
+        m->members[i].worker_base = m->workers_total;
         m->workers_total += spec->workers[i];
+    }
     for (uint32_t i = 0; i < spec->servers; i++)
         m->members[i].out = i != spec->server || spec->target->external;
     m->lead_ns = LEAD_BASE_NS + (int64_t)spec->workload->connections * LEAD_PER_CONN_NS;
@@ -193,8 +196,7 @@ static void prepare(struct coord_machine *m, uint32_t agent)
     command.seed = m->spec.seed;
     command.workers = m->spec.workers[agent];
     command.workers_total = m->workers_total;
-    for (uint32_t i = 0; i < agent; i++)
-        command.worker_base += m->spec.workers[i];
+    command.worker_base = m->members[agent].worker_base;
     if (is_server(m, agent)) {
         command.files = m->spec.files;
         command.n_files = m->spec.file_count;

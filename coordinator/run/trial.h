@@ -61,7 +61,9 @@ struct coord_machine_spec {
     bool go_on_without_lost; /* fleet.on_agent_loss: continue */
 };
 
-#define COORD_MACHINE_AGENTS_MAX 1024u
+/* What a machine keeps of an agent is half a KiB, and each event of a stage that ends when all are
+ * there looks at those that are: a few ms in all for a thousand agents. */
+#define COORD_MACHINE_AGENTS_MAX 8192u
 
 struct coord_machine;
 

@@ -706,6 +706,31 @@ case_micro() {
     done
 }
 
+## fleet       a coordinator of 100, 1000 and 5000 simulated agents, over TLS
+case_fleet() {
+    # shellcheck disable=SC3045
+    descriptors=$(ulimit -n)
+    for agents in 100 1000 5000; do
+        if [ "$descriptors" -lt $((3 * agents)) ]; then # both ends, and the agent's log
+            note "fleet $agents: needs $((3 * agents)) descriptors, there are $descriptors: skipped"
+            continue
+        fi
+        rm -rf "$work/fleet"
+        "$bin/bench_spawn" "$client_cpu" 400 "$work/cost" "$bin/bench_fleet" "$server_cpu" \
+            "$client_cpu" "$root/build/bench/coordinator/lockstep" "$work/fleet" "$agents" \
+            >"$work/out" 2>"$work/err" || {
+            note "fleet $agents: $(tail -n 1 "$work/err" | cut -c1-160)"
+            continue
+        }
+        figure fleet "$agents:report" 1 "$(field report_us)" us
+        figure fleet "$agents:session" 1 "$(field session_kib)" KiB
+        figure fleet "$agents:memory" 1 "$(field load_kib)" KiB
+        figure fleet "$agents:barrier" 1 "$(field barrier_ms)" ms
+        figure fleet "$agents:connect" 1 "$(field session_cpu_us)" us
+    done
+    rm -rf "$work/fleet"
+}
+
 ## start       from the command to the prompt for a single request, by hyperfine
 case_start() {
     have hyperfine || {
@@ -738,7 +763,7 @@ case_start() {
 
 wanted() {
     [ -n "$cases" ] || {
-        [ "$quick" = no ] || case $1 in h1-256 | h1-stamps | memory) return 1 ;; esac
+        [ "$quick" = no ] || case $1 in h1-256 | h1-stamps | memory | fleet) return 1 ;; esac
         return 0
     }
     for prefix in $cases; do
