@@ -16,7 +16,7 @@
 #include "coordinator/plan/trace_file.h"
 #include "coordinator/plan/trials.h"
 
-#define CLIENTS_MAX     1000u
+#define CLIENTS_MAX     8000u
 #define SERVERS_MAX     64u
 #define REPETITIONS_MAX 1000u
 /* What else is in the frame that hands a trial to an agent. */
