@@ -68,6 +68,21 @@ static bool fits(const struct coord_seat *seat, const struct coord_agent *agent)
     return true;
 }
 
+/* A free seat for anybody, from first on: of a thousand such, each holder would move otherwise. */
+static bool find_free(struct coord_seats *seats, struct coord_agent *agent, uint32_t first)
+{
+    for (uint32_t i = first; i < seats->count; i++) {
+        struct coord_seat *seat = &seats->items[i];
+
+        if (seat->holder != NULL || seat->wish != NULL || seat->role != agent->role)
+            continue;
+        seat->holder = agent;
+        agent->wish = NULL;
+        return true;
+    }
+    return false;
+}
+
 /* An augmenting path (Kuhn 1955): a free seat, or one whose holder finds another. A seat is tried
  * once in each search, so the depth is bounded by their number. */
 static bool find_seat(struct coord_seats *seats, struct coord_agent *agent)
@@ -77,6 +92,8 @@ static bool find_seat(struct coord_seats *seats, struct coord_agent *agent)
 
         if (seat->tried || !fits(seat, agent))
             continue;
+        if (seat->wish == NULL && find_free(seats, agent, i))
+            return true;
         seat->tried = true;
         if (seat->holder != NULL && !find_seat(seats, seat->holder))
             continue;

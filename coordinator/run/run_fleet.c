@@ -15,6 +15,7 @@
 #define ENROL_TIMEOUT_NS   (15 * LS_NS_PER_S) /* of local agents */
 #define EARLIER_TIMEOUT_NS (30 * LS_NS_PER_S)
 #define BYE_TIMEOUT_NS     (5 * LS_NS_PER_S)
+#define LOOK_NS            (100 * LS_NS_PER_MS) /* for who is missing, while agents come */
 
 enum ls_err run_await_earlier_agents(struct run *r, struct ls_diag *diag)
 {
@@ -301,6 +302,7 @@ static enum ls_err wait_for_remote(struct run *r, struct ls_diag *diag)
 {
     int64_t begin_ns = ls_clock_mono_ns();
     int64_t limit_ns = begin_ns + r->options->wait_ns;
+    int64_t look_ns = begin_ns;
 
     r->waited_for[0] = '\0';
     while (!coord_fleet_complete(r->fleet)) {
@@ -308,8 +310,11 @@ static enum ls_err wait_for_remote(struct run *r, struct ls_diag *diag)
             return ls_fail(diag, LS_ESTATE, "interrupted");
         if (ls_clock_mono_ns() >= limit_ns)
             return give_up_waiting(r, ls_clock_mono_ns() - begin_ns, diag);
-        say_who_is_missing(r);
-        run_pump(r, limit_ns);
+        if (ls_clock_mono_ns() >= look_ns) {
+            say_who_is_missing(r);
+            look_ns = ls_clock_mono_ns() + LOOK_NS;
+        }
+        run_pump(r, look_ns < limit_ns ? look_ns : limit_ns);
     }
     say_who_is_missing(r);
     return r->cpus.agents == NULL ? settle(r, diag) : LS_OK;
