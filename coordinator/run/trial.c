@@ -12,8 +12,11 @@
 #include "common/transport.h"
 #include "common/utf8.h"
 
-#define CLOCK_PROBES     24 /* per agent and trial */
-#define CLOCK_ENOUGH     16 /* answers that suffice */
+#define CLOCK_PROBES 24 /* per agent and trial */
+#define CLOCK_ENOUGH 16 /* answers that suffice */
+/* Of so many agents the exchanges take longer than all else, and queue behind each other: half as
+ * many of each do, beside those that have kept its clock fresh since it came. */
+#define CLOCK_MANY       256u
 #define CLOCK_SPACING_NS (2 * LS_NS_PER_MS)
 #define CLOCK_TIMEOUT_NS LS_NS_PER_S
 #define LEAD_BASE_NS     (400 * LS_NS_PER_MS) /* from ARM to the start, at the least */
@@ -172,6 +175,16 @@ static bool clock_known(const struct member *member)
 static bool clock_good(const struct member *member)
 {
     return member->answers >= CLOCK_ENOUGH;
+}
+
+static bool clock_good_of_many(const struct member *member)
+{
+    return member->answers >= CLOCK_ENOUGH / 2;
+}
+
+static uint32_t probes_max(const struct coord_machine *m)
+{
+    return m->count >= CLOCK_MANY ? CLOCK_PROBES / 2 : CLOCK_PROBES;
 }
 
 /* ---- commands */
@@ -449,7 +462,8 @@ static void advance(struct coord_machine *m, int64_t now_ns)
         enter_clients(m, now_ns);
     if (m->stage == COORD_STAGE_CLIENTS && all(m, true, true, at_ready))
         enter_clocks(m, now_ns);
-    if (m->stage == COORD_STAGE_CLOCKS && all(m, true, true, clock_good))
+    if (m->stage == COORD_STAGE_CLOCKS &&
+        all(m, true, true, m->count >= CLOCK_MANY ? clock_good_of_many : clock_good))
         enter_arm(m, now_ns);
     if (m->stage == COORD_STAGE_ARM && m->disarming && stood_down(m))
         enter_arm(m, now_ns);
@@ -613,7 +627,7 @@ void coord_machine_abort(struct coord_machine *m, const char *code, const char *
 
 static void probe_all(struct coord_machine *m, int64_t now_ns)
 {
-    if (m->stage != COORD_STAGE_CLOCKS || m->probes >= CLOCK_PROBES || now_ns < m->next_probe_ns)
+    if (m->stage != COORD_STAGE_CLOCKS || m->probes >= probes_max(m) || now_ns < m->next_probe_ns)
         return;
     for (uint32_t i = 0; i < m->count; i++) {
         if (!is_gone(m, i))
@@ -632,7 +646,7 @@ int64_t coord_machine_tick(struct coord_machine *m, int64_t now_ns)
     probe_all(m, now_ns);
     if (m->stage == COORD_STAGE_DONE)
         return INT64_MAX;
-    if (m->stage == COORD_STAGE_CLOCKS && m->probes < CLOCK_PROBES &&
+    if (m->stage == COORD_STAGE_CLOCKS && m->probes < probes_max(m) &&
         m->next_probe_ns < m->deadline_ns)
         return m->next_probe_ns;
     return m->deadline_ns;

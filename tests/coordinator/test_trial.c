@@ -568,6 +568,118 @@ static void a_target_that_runs_already_takes_no_server(void **state)
     who_takes_part(true);
 }
 
+/* ---- more than a handful */
+
+#define MANY 5000u
+
+struct crowd {
+    unsigned probes[MANY];
+    uint32_t base[MANY];
+    unsigned prepared, armed, arms;
+};
+
+static void crowd_command(void *ctx, uint32_t agent, Ls__Envelope *c)
+{
+    struct crowd *crowd = ctx;
+
+    if (c->body_case == LS__ENVELOPE__BODY_PREPARE) {
+        crowd->prepared++;
+        crowd->base[agent] = c->prepare->worker_base;
+        assert_int_equal(c->prepare->workers_total, MANY + MANY / 2);
+    }
+    crowd->arms += c->body_case == LS__ENVELOPE__BODY_ARM;
+}
+
+static void crowd_probe(void *ctx, uint32_t agent)
+{
+    struct crowd *crowd = ctx;
+
+    crowd->probes[agent]++;
+}
+
+static bool crowd_clock(void *ctx, uint32_t agent, int64_t *out_offset_ns, int64_t *out_slowest_ns)
+{
+    (void)ctx;
+    (void)agent;
+    *out_offset_ns = *out_slowest_ns = 0;
+    return true;
+}
+
+static void crowd_armed(void *ctx, int64_t start_ns)
+{
+    struct crowd *crowd = ctx;
+
+    (void)start_ns;
+    crowd->armed++;
+}
+
+static void thousands_are_prepared_and_half_as_many_exchanges_suffice_for_each(void **state)
+{
+    static struct crowd crowd;
+    static struct world w; /* the machine and its time */
+    static const char *texts[MANY];
+    static uint32_t workers[MANY];
+    Ls__Target target = LS__TARGET__INIT;
+    Ls__Ready ready = LS__READY__INIT;
+    Ls__Stop stop = LS__STOP__INIT;
+    Ls__Workload load = LS__WORKLOAD__INIT;
+    Ls__Http http = LS__HTTP__INIT;
+    Ls__Duration d = LS__DURATION__INIT;
+    const struct coord_machine_env env = { .command = crowd_command,
+                                           .probe_clock = crowd_probe,
+                                           .clock = crowd_clock,
+                                           .armed = crowd_armed,
+                                           .ctx = &crowd };
+    const struct coord_machine_spec spec = { .trial = 3,
+                                             .target = &target,
+                                             .workload = &load,
+                                             .clients = MANY,
+                                             .names = texts,
+                                             .cpus = texts,
+                                             .workers = workers };
+
+    (void)state;
+    for (uint32_t i = 0; i < MANY; i++) {
+        texts[i] = "";
+        workers[i] = 1 + i % 2;
+    }
+    d.ns = S;
+    ready.timeout = stop.grace = load.warmup = load.measure = load.timeout = load.interval = &d;
+    target.ready = &ready;
+    target.stop = &stop;
+    load.protocol_case = LS__WORKLOAD__PROTOCOL_HTTP;
+    load.http = &http;
+    assert_int_equal(coord_machine_create(&spec, &env, &w.machine, NULL), LS_OK);
+    coord_machine_start(w.machine, w.now_ns);
+    assert_int_equal(crowd.prepared, MANY);
+    for (uint32_t i = 0; i < MANY; i++)
+        assert_int_equal(crowd.base[i], i + i / 2);
+    for (unsigned phase = LS_PHASE_PREPARE; phase <= LS_PHASE_READY; phase++) {
+        for (uint32_t i = 0; i < MANY; i++) {
+            Ls__Envelope e = LS__ENVELOPE__INIT;
+            Ls__PhaseReport r = LS__PHASE_REPORT__INIT;
+
+            r.trial = 3;
+            r.phase = (Ls__AgentPhase)phase;
+            e.body_case = LS__ENVELOPE__BODY_PHASE;
+            e.phase = &r;
+            coord_machine_report(w.machine, i, &e, w.now_ns);
+        }
+    }
+    assert_int_equal(coord_machine_stage(w.machine), COORD_STAGE_CLOCKS);
+    for (unsigned round = 0; round < 8; round++) {
+        assert_int_equal(crowd.armed, 0);
+        w.now_ns += 2 * MS;
+        (void)coord_machine_tick(w.machine, w.now_ns);
+        for (uint32_t i = 0; i < MANY; i++)
+            coord_machine_clock(w.machine, i, w.now_ns);
+    }
+    assert_int_equal(crowd.probes[MANY - 1], 8);
+    assert_int_equal(crowd.armed, 1);
+    assert_int_equal(crowd.arms, MANY);
+    coord_machine_destroy(w.machine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -586,6 +698,7 @@ int main(void)
         cmocka_unit_test(a_lost_agent_ends_the_trial_at_any_stage),
         cmocka_unit_test(of_two_servers_one_takes_part_and_the_other_is_not_missed),
         cmocka_unit_test(a_target_that_runs_already_takes_no_server),
+        cmocka_unit_test(thousands_are_prepared_and_half_as_many_exchanges_suffice_for_each),
     };
 
     return cmocka_run_group_tests_name("coordinator.trial", tests, NULL, NULL);
