@@ -64,25 +64,36 @@ void engine_edges(struct agent_engine *e)
     count_messages(e);
 }
 
-/* An operation has taken too long: it alone is ended where the protocol allows that. */
-static void give_up(struct agent_engine *e, uint32_t id)
+/* An operation has taken too long: it alone is ended where the protocol allows that. True if its
+ * connection has room for another one now. */
+static bool give_up(struct agent_engine *e, uint32_t id)
 {
     struct conn *conn = engine_conn(e, e->ops[id].conn);
 
     if (e->set.driver->cancel == NULL || e->ops[id].state != OP_SENT ||
         !e->set.driver->cancel(conn_driver(conn), id)) {
         engine_conn_end(conn, LOAD_ABORTED, true);
-        return;
+        return false;
     }
     conn->stuck = false;
     engine_flush(conn);
-    if (e->state == ENGINE_RUNNING)
-        engine_refill(conn);
+    return true;
+}
+
+/* Only when all that is too late has been given up: a connection may turn out to be silent, and
+ * would take with it what it has just been given. */
+static void refill_all(struct agent_engine *e)
+{
+    for (uint32_t i = 0; i < e->conn_count && e->state == ENGINE_RUNNING; i++) {
+        if (engine_conn(e, i)->state == CONN_OPEN)
+            engine_refill(engine_conn(e, i));
+    }
 }
 
 static void sweep(struct agent_engine *e)
 {
     int64_t oldest_ns = e->now_ns - e->set.workload->timeout_ns;
+    bool room = false;
 
     e->sweep_ns = e->now_ns + AGENT_SWEEP_NS;
     engine_conns_sweep(e);
@@ -90,7 +101,9 @@ static void sweep(struct agent_engine *e)
     engine_shed_until(e, oldest_ns);
     engine_end_retries(e, oldest_ns);
     while (e->oldest_op != NO_OP && e->ops[e->oldest_op].scheduled_ns <= oldest_ns)
-        give_up(e, e->oldest_op);
+        room = give_up(e, e->oldest_op) || room;
+    if (room)
+        refill_all(e);
     engine_shed_until(e, oldest_ns);
     engine_end_retries(e, oldest_ns);
 }
