@@ -34,19 +34,22 @@ usage() {
 
 # ---- what is there
 
+# first_of FILE: the process that is told of there; fails if it is no more. Its number may be another
+# one's by now, and that one's namespace the one of this whole machine: all signals go to namespaces.
+first_of() {
+    read -r found space <"$1"
+    [ -n "$space" ] && [ "$(readlink "/proc/$found/ns/pid")" = "$space" ] && printf '%s\n' "$found"
+}
+
 # host_pid HOST: its first process, by the number it has out here; fails if there is none.
 host_pid() {
     [ -e "$dir/hosts/$1.pid" ] || die "there is no host $1: see status"
-    read -r found <"$dir/hosts/$1.pid"
-    [ -e "/proc/$found/ns/net" ] || die "host $1 is down"
-    printf '%s\n' "$found"
+    first_of "$dir/hosts/$1.pid" || die "host $1 is down"
 }
 
 lab_pid() {
     [ -e "$dir/pid" ] || die "there is no lab in $dir: up makes one"
-    read -r found <"$dir/pid"
-    [ -e "/proc/$found/ns/net" ] || die "the lab in $dir is gone"
-    printf '%s\n' "$found"
+    first_of "$dir/pid" || die "the lab in $dir is gone"
 }
 
 hosts() {
@@ -74,11 +77,11 @@ wait_for() {
 
 # ---- the processes that are the lab
 
-# The lab's and each host's first process: tells its number, by the /proc of out there, and takes in
-# orphans.
+# The lab's and each host's first process: tells its number, by the /proc of out there, and its
+# namespace, and takes in orphans.
 be_init() {
     ip link set lo up
-    printf '%s\n' "$outside" >"$1.new"
+    printf '%s %s\n' "$outside" "$(readlink /proc/self/ns/pid)" >"$1.new"
     mv "$1.new" "$1"
     while :; do
         sleep 1000 &
@@ -137,8 +140,7 @@ up() {
         command -v "$command" >/dev/null || die "$command is not installed: sh deploy/install.sh test"
     done
     if [ -e "$dir/pid" ]; then
-        read -r found <"$dir/pid"
-        [ ! -e "/proc/$found/ns/net" ] || die "there is a lab in $dir already: down removes it"
+        ! first_of "$dir/pid" >/dev/null || die "there is a lab in $dir already: down removes it"
         rm -rf "$dir"
     fi
     mkdir -p "$dir" || die "$dir cannot be made"
@@ -250,7 +252,8 @@ heal() {
 
 # all HOST SIGNAL: to every process of it but the first.
 all() {
-    nsenter --target "$(host_pid "$1")" --pid --mount sh -c 'kill -s "$1" -- -1' sh "$2" 2>/dev/null || :
+    first=$(host_pid "$1") || return 0
+    nsenter --target "$first" --pid --mount sh -c 'kill -s "$1" -- -1' sh "$2" 2>/dev/null || :
 }
 
 # spaces KIND: "PID NAMESPACE" of every process.

@@ -54,6 +54,18 @@ reached no no
 lab status >status.txt
 says status.txt 'server-1     10.111.2.1  down'
 
+# A number that another process has by now is no host, and no lab: here it is one of this machine's.
+mkdir -p stale/hosts
+echo server-1 >stale/names
+for space in '' 'pid:[1]'; do
+    echo "$$ $space" >stale/pid
+    echo "$$ $space" >stale/hosts/server-1.pid
+    if LOCKSTEP_LAB=$LS_TMP/stale sh "$LS_SOURCE/deploy/lab/lab.sh" exec server-1 true 2>stale.err; then
+        fail 'a command ran outside of any host'
+    fi
+    says stale.err 'host server-1 is down'
+done
+
 # Another one, whose owner is killed.
 cat >owner.sh <<OWNER
 LOCKSTEP_LAB=$LS_TMP/other sh "$LS_SOURCE/deploy/lab/lab.sh" up --clients 1 --servers 1 --owner \$\$
@@ -63,7 +75,7 @@ OWNER
 start owner sh owner.sh
 wait_until 20 sh -c 'LOCKSTEP_LAB=$1/other sh "$2/deploy/lab/lab.sh" processes client-1 | grep -q "sleep 999"' sh "$LS_TMP" "$LS_SOURCE"
 wait_until 20 test -s other/keeper
-read -r first <other/pid
+read -r first rest <other/pid
 kill -9 "$(cat owner.pid)"
 wait_until 10 sh -c '[ ! -e "/proc/$1/ns/net" ]' sh "$first"
 same 'the first lab' client-1 "$(lab exec client-1 hostname)"
