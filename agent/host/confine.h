@@ -18,6 +18,9 @@ struct host_confine {
     bool change_user; /* needs CAP_SETUID and CAP_SETGID; supplementary groups are dropped */
     uid_t uid;
     gid_t gid;
+    /* Executed and called (argv[0]) by its real path: programs of many names, such as busybox or
+     * python in a virtual environment, do something else under another one. */
+    bool by_real_path;
     uint64_t memory_bytes; /* RLIMIT_DATA; 0: as the agent's, and so on */
     uint64_t address_space_bytes;
     uint64_t file_bytes;

@@ -203,6 +203,12 @@ enum ls_err host_program_hash(struct host_program_file *program, struct ls_diag 
 
 /* ---- exec */
 
+const char *host_program_exec_path(const struct host_program_file *program,
+                                   const struct host_confine *confine)
+{
+    return confine->by_real_path ? program->real : program->path;
+}
+
 void host_program_explain_exec(const struct host_program_file *program, int error, char *out,
                                size_t out_bytes)
 {

@@ -4,11 +4,12 @@
 
 #include <limits.h>
 
+#include "agent/host/confine.h"
 #include "common/digest.h"
 #include "common/err.h"
 
 struct host_program_file {
-    char path[PATH_MAX];        /* to execute: as found, links in it untouched */
+    char path[PATH_MAX];        /* as found, links in it untouched */
     char real[PATH_MAX];        /* the file at the end of all links */
     char sha256[LS_SHA256_HEX]; /* of that file; "" until host_program_hash() */
     char interpreter[PATH_MAX]; /* "" for a binary; for a script its "#!" line without "#!" */
@@ -23,6 +24,10 @@ enum ls_err host_program_find(const char *name, const char *dir, char *const *en
 /* Fills sha256. The same file (device, inode, size, times) is hashed once per process. Any thread.
  * LS_EIO. */
 enum ls_err host_program_hash(struct host_program_file *program, struct ls_diag *diag) LS_NODISCARD;
+
+/* What to execute under confine: by_real_path, or as found. Points into program. */
+const char *host_program_exec_path(const struct host_program_file *program,
+                                   const struct host_confine *confine);
 
 /* Why exec failed, in a sentence: error is execve's errno. */
 void host_program_explain_exec(const struct host_program_file *program, int error, char *out,

@@ -314,6 +314,7 @@ enum ls_err host_supervisor_start(struct host_supervisor *s, const struct host_s
                                       .kind = SUPERVISOR_START,
                                       .oneshot = job->oneshot,
                                       .has_cpus = job->cpus != NULL };
+    bool renamed = job->confine != NULL && job->confine->by_real_path;
     enum ls_err rc;
     struct ls_buf buf;
 
@@ -325,7 +326,9 @@ enum ls_err host_supervisor_start(struct host_supervisor *s, const struct host_s
     ls_buf_add(&buf, &order, sizeof(order));
     ls_buf_add(&buf, job->path, strlen(job->path) + 1);
     ls_buf_add(&buf, job->dir, strlen(job->dir) + 1);
-    order.argc = add_list(&buf, job->argv);
+    if (renamed)
+        ls_buf_add(&buf, job->path, strlen(job->path) + 1);
+    order.argc = renamed + add_list(&buf, job->argv + renamed);
     order.envc = add_list(&buf, job->envp);
     if (!buf.ok) {
         rc = ls_fail(diag, LS_ERANGE,

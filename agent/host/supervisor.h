@@ -22,8 +22,9 @@
 struct host_supervisor;
 
 struct host_supervisor_job {
-    const char *path; /* what is executed; argv[0] is only its name */
-    const char *dir;  /* working folder */
+    const char
+        *path;       /* what is executed; argv[0] is only its name, and this is with by_real_path */
+    const char *dir; /* working folder */
     char *const *argv;
     char *const *envp;
     const struct ls_cpuset *cpus;       /* NULL: as the agent's own */

@@ -140,7 +140,7 @@ static enum ls_err create_supervisor(struct host_target *t)
 
 static struct host_supervisor_job make_job(const struct host_target *t, char *const *argv)
 {
-    return (struct host_supervisor_job){ .path = t->file.path,
+    return (struct host_supervisor_job){ .path = host_program_exec_path(&t->file, &t->confine),
                                          .dir = t->spec.dir,
                                          .argv = argv,
                                          .envp = t->spec.envp,

@@ -157,7 +157,7 @@ enum ls_err host_version_read(struct host_supervisor *supervisor, int cancel_fd,
     if (pipe2(fds, O_CLOEXEC) < 0 || fcntl(fds[0], F_SETFL, O_NONBLOCK) < 0)
         return ls_fail(diag, LS_EIO, "cannot make a pipe for %s: %s", file.path, strerror(errno));
     run.read_fd = fds[0];
-    mine.path = file.path;
+    mine.path = host_program_exec_path(&file, &confine);
     mine.confine = &confine;
     mine.output_fd = fds[1];
     mine.oneshot = true;

@@ -218,9 +218,12 @@ enum ls_err agent_policy_program(const struct agent_policy *policy,
     if (!agent_policy_runs_programs(policy))
         return agent_policy_no_programs(policy, diag);
     rc = find_rule(policy, command, &index, diag);
-    if (rc == LS_OK)
-        *out = policy->programs[index].confine;
-    return rc;
+    if (rc != LS_OK)
+        return rc;
+    *out = policy->programs[index].confine;
+    out->by_real_path = !policy_pattern_fits(policy->message->programs[index]->path,
+                                             command->file->path, command->dir);
+    return LS_OK;
 }
 
 /* ---- load */

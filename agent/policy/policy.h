@@ -71,7 +71,8 @@ struct agent_policy_command {
     char *const *variables;               /* names that the plan sets; NULL at the end */
 };
 
-/* *out: how it is to be confined. May read the file, to hash it. */
+/* *out: how it is to be confined. What was found by a name that the rule's path does not fit, a
+ * link to the file, is called by the file's path. May read the file, to hash it. */
 enum ls_err agent_policy_program(const struct agent_policy *policy,
                                  const struct agent_policy_command *command,
                                  struct host_confine *out, struct ls_diag *diag) LS_NODISCARD;

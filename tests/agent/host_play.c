@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -163,6 +164,7 @@ static void print_state(void)
     }
     print_limits();
     (void)printf("leads %d\n", getsid(0) == getpid() && getpgrp() == getpid());
+    (void)printf("called %s\n", program_invocation_name);
     (void)printf("cwd %s\n", getcwd(line, sizeof(line)));
     (void)fflush(stdout);
 }

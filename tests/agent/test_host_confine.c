@@ -188,6 +188,30 @@ static void cpus_have_to_be_among_those_allowed(void **state)
 
 /* ---- another user */
 
+/* What a program of many names, such as busybox, does is up to argv[0] as much as to its arguments.
+ */
+static void a_program_does_not_hide_behind_the_name_of_a_link(void **state)
+{
+    (void)state;
+    for (int by_real_path = 0; by_real_path < 2; by_real_path++) {
+        struct answer answer = { .confine = { .by_real_path = by_real_path != 0 } };
+        struct host_target_event event;
+        struct host_fixture f;
+        char link[PATH_MAX], line[PATH_MAX + 16];
+
+        init(&f, "state", &answer);
+        (void)snprintf(link, sizeof(link), "%s/sh", f.dir);
+        assert_int_equal(symlink(f.self, link), 0);
+        f.argv[0] = link;
+        host_fixture_up(&f, &event);
+        host_fixture_down(&f, &event);
+        assert_string_equal(answer.real, f.self);
+        (void)snprintf(line, sizeof(line), "called %s\n", by_real_path != 0 ? f.self : link);
+        assert_log(host_fixture_log(&f), line);
+        host_fixture_fini(&f);
+    }
+}
+
 /* The test's own program, as a plan would ship it: another user may not get to where this one is.
  */
 static void ship_self(struct host_fixture *f, struct host_file *file, char **out_data)
@@ -315,6 +339,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_not_permitted_is_not_started),
         cmocka_unit_test(a_version_that_may_not_be_asked_stops_the_trial),
         cmocka_unit_test(cpus_have_to_be_among_those_allowed),
+        cmocka_unit_test(a_program_does_not_hide_behind_the_name_of_a_link),
         cmocka_unit_test(a_target_of_another_user_has_nothing_of_its_agents),
         cmocka_unit_test(a_target_of_another_user_is_ended_as_well),
         cmocka_unit_test(a_user_that_cannot_be_changed_is_an_error),

@@ -109,6 +109,7 @@ static void every_mistake_is_told_with_its_place(void **state)
 
 struct command {
     const char *real;
+    const char *path; /* as found; NULL: real */
     const char *sha256;
     const char *argv[6];
     bool version;
@@ -128,7 +129,8 @@ static enum ls_err ask(const struct agent_policy *policy, const struct command *
         argv[i] = ls_pb_text(command->argv[i]); /* nobody writes to them */
     for (size_t i = 0; i < LS_ARRAY_LEN(variables); i++)
         variables[i] = ls_pb_text(command->variables[i]);
-    (void)snprintf(file.path, sizeof(file.path), "%s", command->real);
+    (void)snprintf(file.path, sizeof(file.path), "%s",
+                   command->path != NULL ? command->path : command->real);
     (void)snprintf(file.real, sizeof(file.real), "%s", command->real);
     (void)snprintf(file.sha256, sizeof(file.sha256), "%s",
                    command->sha256 != NULL ? command->sha256 : "");
@@ -247,6 +249,44 @@ static void a_program_runs_as_its_rule_says_or_not_at_all(void **state)
                      cases[i].says != NULL ? cases[i].says : "");
     }
     agent_policy_destroy(policy);
+}
+
+/* "sh httpd" runs a script of the plan's where "busybox httpd" was allowed. */
+static void a_name_that_no_rule_fits_is_not_what_a_program_is_called(void **state)
+{
+    static const struct {
+        const char *rule;
+        struct command command;
+        bool by_real_path;
+    } cases[] = {
+        { "/bin/busybox", { .real = "/bin/busybox", .argv = { "busybox", "httpd" } }, false },
+        { "/bin/busybox",
+          { .real = "/bin/busybox", .path = "/bin/sh", .argv = { "sh", "httpd" } },
+          true },
+        { "/bin/*",
+          { .real = "/bin/busybox", .path = "/bin/sh", .argv = { "sh", "httpd" } },
+          false },
+        { "/bin/*",
+          { .real = "/bin/busybox", .path = DIR "/../bin/sh", .argv = { "sh", "httpd" } },
+          true },
+        { "/**",
+          { .real = "/usr/bin/python3", .path = "/app/bin/python", .argv = { "python", "httpd" } },
+          false },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LS_ARRAY_LEN(cases); i++) {
+        char text[200];
+        struct agent_policy *policy;
+        struct host_confine confine;
+
+        (void)snprintf(text, sizeof(text), "programs:\n  - path: '%s'\n    arguments: [httpd]\n",
+                       cases[i].rule);
+        policy = policy_of(text);
+        assert_int_equal(ask(policy, &cases[i].command, &confine, NULL), LS_OK);
+        assert_int_equal(confine.by_real_path, cases[i].by_real_path);
+        agent_policy_destroy(policy);
+    }
 }
 
 static void limits_come_with_the_rule(void **state)
@@ -713,6 +753,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_mistake_is_told_with_its_place),
         cmocka_unit_test(a_program_runs_as_its_rule_says_or_not_at_all),
+        cmocka_unit_test(a_name_that_no_rule_fits_is_not_what_a_program_is_called),
         cmocka_unit_test(limits_come_with_the_rule),
         cmocka_unit_test(users_are_looked_up_and_only_root_can_change_them),
         cmocka_unit_test(only_what_is_listed_is_loaded),
