@@ -135,6 +135,25 @@ static struct coord_agent *seat(struct coord_fleet *fleet, const struct ls_peer 
     return NULL;
 }
 
+/* One that had a seat comes anew, before the run. If there is none for it now, for it says other
+ * things of itself, the one before has lost its own as well, and has to hear of it. */
+static struct coord_agent *seat_anew(struct coord_fleet *fleet, struct coord_agent *agent,
+                                     const struct ls_peer *peer, const Ls__Hello *hello,
+                                     struct ls_diag *diag)
+{
+    struct coord_session *before = agent->session;
+
+    coord_fleet_vacate(fleet, agent);
+    agent = seat(fleet, peer, hello, diag);
+    if (agent != NULL || before == NULL)
+        return agent;
+    (void)snprintf(before->why, sizeof(before->why),
+                   "another process of this name came and does not fit: begin anew");
+    if (ls_peer_is_up(before->peer))
+        coord_session_dismiss(before, before->why);
+    return NULL;
+}
+
 /* The place that this agent may have; NULL: none, diag says why. */
 static struct coord_agent *choose_place(struct coord_fleet *fleet, const struct ls_peer *peer,
                                         const Ls__Hello *hello, struct ls_diag *diag)
@@ -160,7 +179,7 @@ static struct coord_agent *choose_place(struct coord_fleet *fleet, const struct 
         return NULL;
     }
     if (agent != NULL)
-        coord_fleet_vacate(fleet, agent);
+        return seat_anew(fleet, agent, peer, hello, diag);
     if (!fleet->local)
         return seat(fleet, peer, hello, diag);
     (void)ls_fail(diag, LS_EINVAL, "this run has no agent named '%.40s'", hello->agent);

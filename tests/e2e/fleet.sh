@@ -90,5 +90,23 @@ done
 expect '0 4' "$lockstep" run plan.yaml --listen "$url" --keys pki/issued/coordinator-lab --out tls --json
 holds out 'r.trials[0].status === "done" && r.hosts.map((h) => h.agent).join() === "s1,c1,c2"'
 counts_agree tls 'r.trials'
+
+# Another process with the keys of one that waits, which the plan has no place for: the one that waits
+# is told that its seat was asked for, comes again, and is in the run.
 # shellcheck disable=SC2154 # set by eval
-end_agents "$s1" "$c1" "$c2"
+kill -TERM "$c2"
+wait_until 10 grep -q agent.told_to_end c2.log
+start c2 "$agent" --dial "$url" --role client --label zone=b --policy policy.yaml --keys pki/issued/agent-c2
+c2=$pid
+fleet_plan 1 300ms "  agents: [{labels: {zone: b}}, {name: late}]"
+expect 0 "$lockstep" pki issue agent late
+start run "$lockstep" run plan.yaml --listen "$url" --keys pki/issued/coordinator-lab --out twins
+run=$pid
+wait_until 20 grep -q 'agent.enrolled agent=c2' c2.log
+expect 5 "$agent" --dial "$url" --role client --policy policy.yaml --keys pki/issued/agent-c2 --wait 20s
+says err no_seat
+start late "$agent" --dial "$url" --role client --policy policy.yaml --keys pki/issued/agent-late
+late=$pid
+wait "$run" || :
+holds twins/result.json 'r.trials[0].status === "done" && r.hosts.map((h) => h.agent).join() === "s1,c2,late"'
+end_agents "$s1" "$c1" "$c2" "$late"
