@@ -240,11 +240,17 @@ enum ls_err coord_store_resume(const char *dir, struct coord_store **out_store,
     if (rc != LS_OK)
         return rc;
     rc = open_store(dir, &store, diag);
+    if (rc == LS_OK) { /* again: until now another run may have written to it */
+        ls__result__free_unpacked(result, NULL);
+        result = NULL;
+        rc = coord_store_load(dir, &result, diag);
+    }
     if (rc == LS_OK)
         rc = take_over(store, result, diag);
     if (rc != LS_OK) {
         coord_store_close(store);
-        ls__result__free_unpacked(result, NULL);
+        if (result != NULL)
+            ls__result__free_unpacked(result, NULL);
         return ls_fail_in(diag, rc, "cannot go on in %s", dir);
     }
     *out_store = store;

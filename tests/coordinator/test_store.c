@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -511,6 +513,45 @@ static void a_trial_that_is_run_again_replaces_its_folder(void **state)
     free(text);
 }
 
+/* A run that ends its last trial just before its folder is taken over. */
+static struct {
+    struct rig *rig; /* NULL: there is none */
+    struct coord_store *store;
+} ending;
+
+/* The library's, for this program. */
+int flock(int fd, int operation)
+{
+    struct rig *rig = ending.rig;
+
+    ending.rig = NULL;
+    if (rig != NULL) {
+        assert_int_equal(write_trial(ending.store, rig->result->trials[1], NULL), LS_OK);
+        assert_int_equal(coord_store_result(ending.store, rig->result, NULL), LS_OK);
+        coord_store_close(ending.store);
+    }
+    return (int)syscall(SYS_flock, fd, operation);
+}
+
+static void resuming_keeps_what_a_run_has_written_until_the_last_moment(void **state)
+{
+    struct rig *rig = *state;
+    struct coord_store *store = NULL;
+    Ls__Result *result = NULL;
+
+    assert_int_equal(coord_store_create(rig->dir, &ending.store, NULL), LS_OK);
+    assert_int_equal(write_trial(ending.store, rig->result->trials[0], NULL), LS_OK);
+    rig->result->n_trials = 1;
+    assert_int_equal(coord_store_result(ending.store, rig->result, NULL), LS_OK);
+    rig->result->n_trials = 2;
+    ending.rig = rig;
+    assert_int_equal(coord_store_resume(rig->dir, &store, &result, NULL), LS_OK);
+    assert_int_equal(result->n_trials, 2);
+    assert_true(exists(rig, "trials/002-node-hello-r1/trial.json"));
+    ls__result__free_unpacked(result, NULL);
+    coord_store_close(store);
+}
+
 static void resuming_does_not_bless_a_file_that_was_changed(void **state)
 {
     struct rig *rig = *state;
@@ -669,6 +710,8 @@ int main(void)
             teardown),
         cmocka_unit_test_setup_teardown(a_trial_that_is_run_again_replaces_its_folder, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(resuming_keeps_what_a_run_has_written_until_the_last_moment,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(resuming_does_not_bless_a_file_that_was_changed, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(what_is_not_a_result_is_said_to_be_none, setup, teardown),
