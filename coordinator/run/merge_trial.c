@@ -10,6 +10,8 @@
 #include "coordinator/run/merge_http2.h"
 #include "coordinator/run/merge_internal.h"
 
+#define CLOCK_ERROR_MAX_NS (INT64_C(1) << 50) /* 13 days: as good as unknown */
+
 /* What finish() hands from one step to the next. */
 struct finish {
     struct coord_merge *merge;
@@ -84,6 +86,14 @@ static int64_t started(const struct merge_agent *agent, int64_t at_ns)
     return at_ns - at_start(agent)->offset_ns;
 }
 
+/* INT64_MAX, of a clock that is not known, would not survive being added to another. */
+static int64_t start_error_ns(const struct merge_agent *agent)
+{
+    int64_t error_ns = at_start(agent)->error_ns;
+
+    return error_ns < CLOCK_ERROR_MAX_NS ? error_ns : CLOCK_ERROR_MAX_NS;
+}
+
 /* Latest minus earliest actual start of load, and how much larger it can be in truth: the worst
  * pair of clients with both clocks off to their bounds. Within a client there is one clock. */
 static void fill_skew(const struct coord_merge *merge, Ls__Window *window)
@@ -101,7 +111,7 @@ static void fill_skew(const struct coord_merge *merge, Ls__Window *window)
                 continue;
             apart = started(late, late->final->started_ns) -
                     started(early, early->final->started_first_ns);
-            error = i == k ? 0 : at_start(late)->error_ns + at_start(early)->error_ns;
+            error = i == k ? 0 : start_error_ns(late) + start_error_ns(early);
             if (apart > skew)
                 skew = apart;
             if (apart + error > worst)

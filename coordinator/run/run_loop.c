@@ -117,11 +117,14 @@ static enum ls_err on_report(void *ctx, struct coord_agent *agent, const Ls__Env
 static void on_clock(void *ctx, struct coord_agent *agent)
 {
     struct run *r = ctx;
+    int64_t now_ns = ls_clock_mono_ns();
+    struct coord_clock known;
 
     if (r->machine == NULL)
         return;
     look_at_start(r, agent);
-    coord_machine_clock(r->machine, agent->index, ls_clock_mono_ns());
+    if (coord_fleet_clock(agent, now_ns, &known)) /* an answer that makes no sense is none */
+        coord_machine_clock(r->machine, agent->index, now_ns);
 }
 
 static void on_lost(void *ctx, struct coord_agent *agent)

@@ -865,6 +865,28 @@ static void start_skew_is_measured_between_clients_and_bounded_by_both_clocks(vo
     fleet_fini(&fleet);
 }
 
+static void an_unknown_clock_is_no_good_one(void **state)
+{
+    struct fleet fleet;
+    struct coord_books books;
+    Ls__Trial *trial;
+
+    (void)state;
+    fleet_init(&fleet, 2, 11, 300);
+    fleet.clocks[1].error_ns = fleet.clocks[2].error_ns = INT64_MAX;
+    fleet.merge = make_merge(&fleet, NULL);
+    for (uint32_t c = 0; c < 2; c++) {
+        for (unsigned i = 0; i < INTERVALS; i++)
+            assert_int_equal(send_interval(&fleet, c, i, 0, NULL), LS_OK);
+        assert_int_equal(send_final(&fleet, c, 100 + 100 * c, 0), LS_OK);
+    }
+    trial = finish(&fleet, &books);
+    assert_int_equal(trial->window->start_skew_ns, 200 - 90);
+    assert_true(trial->window->start_skew_error_ns > INT64_C(86400000000000));
+    coord_message_free(trial);
+    fleet_fini(&fleet);
+}
+
 /* A start is told by the clocks as they were then, not as they are an hour later. */
 static void the_start_has_clocks_of_its_own(void **state)
 {
@@ -1129,6 +1151,7 @@ int main(void)
         cmocka_unit_test(reports_of_the_other_role_are_refused_and_make_the_books_say_so),
         cmocka_unit_test(the_start_has_clocks_of_its_own),
         cmocka_unit_test(start_skew_is_measured_between_clients_and_bounded_by_both_clocks),
+        cmocka_unit_test(an_unknown_clock_is_no_good_one),
         cmocka_unit_test(a_lost_client_is_marked_and_the_others_go_on),
         cmocka_unit_test(reports_of_another_trial_do_not_count),
         cmocka_unit_test(server_cpu_per_request_comes_from_the_two_edges),
