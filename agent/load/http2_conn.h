@@ -22,7 +22,7 @@
 #define HTTP2_UPDATE_AT   (1 << 27)      /* received bytes after which a window is opened again */
 #define HTTP2_LIST_MAX    (256u * 1024u) /* bytes of a header list, coded or decoded */
 #define HTTP2_INTERIM_MAX 32u            /* 1xx answers to one request */
-#define HTTP2_IDLE_MAX    10000u         /* frames in a row that complete no answer */
+#define HTTP2_IDLE_MAX    10000u         /* in a row: no answer ends, no body goes on */
 #define HTTP2_LEARNED_MAX 64u            /* bytes of a header block that is kept */
 #define HTTP2_NO_STREAM   UINT32_MAX
 
@@ -95,7 +95,7 @@ struct http2_conn {
     bool reset_some;   /* we have: what comes for a stream that is closed may be late */
     uint32_t promised; /* the last stream that the peer has promised */
     uint32_t heard;    /* pieces that have come */
-    uint32_t idle;     /* frames since the last answer was complete */
+    uint32_t idle;     /* frames since an answer was complete or part of a body left */
     uint32_t error;    /* enum http2_error, for our GOAWAY */
 
     /* The frame under way. */

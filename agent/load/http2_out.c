@@ -174,6 +174,7 @@ static void send_body(struct http2_conn *c)
     c->window -= (int64_t)n;
     s->body_sent += n;
     s->body_left -= n;
+    c->idle = 0; /* the windows that the peer opens for a long body are no flood */
     http2_put_head(c->out_head, (uint32_t)n, HTTP2_DATA, s->body_left == 0 ? HTTP2_END_STREAM : 0,
                    s->id);
     c->out = (struct ls_bytes){ c->out_head, HTTP2_HEAD_BYTES };

@@ -10,7 +10,8 @@
 
 struct ws_handshake;
 
-#define WS_CONTROL_OUT  (WS_HEAD_MAX + WS_CONTROL_MAX)
+/* A pong, and a close frame behind it if it is on its way: 6 + 125 + 6 + 2. */
+#define WS_CONTROL_OUT  (14 + WS_CONTROL_MAX)
 #define WS_NUMBER_BYTES LOAD_WS_NUMBER_BYTES
 
 struct ws_op {
@@ -110,7 +111,7 @@ enum ls_err ws_take_end(struct ws_conn *c, bool more);
 size_t ws_drain(void *conn, uint8_t *out, size_t cap, uint32_t *out_ops);
 
 /* A control frame, in the place of one that has not been begun: of several pings the latest is
- * answered, and nothing follows a close frame. */
+ * answered, and nothing follows a close frame, which itself follows a pong that has been begun. */
 void ws_send_control(struct ws_conn *c, enum ws_opcode opcode, const unsigned char *payload,
                      size_t len);
 void ws_send_close(struct ws_conn *c, uint16_t code);

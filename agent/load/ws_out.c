@@ -186,15 +186,20 @@ void ws_send_control(struct ws_conn *c, enum ws_opcode opcode, const unsigned ch
                      size_t len)
 {
     uint64_t random = ls_rng_next(c->env->rng);
+    unsigned char *at = c->control;
     unsigned char mask[4];
     size_t head;
 
-    if (c->leaving || c->control_at > 0)
+    if (c->control_at == c->control_len)
+        c->control_at = c->control_len = 0; /* the last one has left */
+    if (c->leaving || (c->control_at > 0 && opcode != WS_CLOSE))
         return;
+    if (c->control_at > 0)
+        at += c->control_len;
     memcpy(mask, &random, sizeof(mask));
-    head = ws_head_write(c->control, WS_FIN | (unsigned)opcode, len, mask);
-    ws_mask(c->control + head, payload, len, mask, 0);
-    c->control_len = (uint8_t)(head + len);
+    head = ws_head_write(at, WS_FIN | (unsigned)opcode, len, mask);
+    ws_mask(at + head, payload, len, mask, 0);
+    c->control_len = (uint8_t)((size_t)(at - c->control) + head + len);
     c->leaving = opcode == WS_CLOSE;
 }
 

@@ -1,5 +1,6 @@
 #include "agent/load/ws_room.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,6 +116,13 @@ enum ls_err ws_room_create(const struct agent_driver_env *env, uint32_t connecti
     struct ws_room *room = calloc(1, sizeof(*room));
     uint32_t depth = 1;
 
+    if (connections < 2 && !w->websocket->room->to_sender) {
+        free(room);
+        return ls_fail(diag, LS_EINVAL,
+                       "in a room whose senders do not hear themselves each thread needs two "
+                       "connections: %" PRIu32 " for %" PRIu32 " threads are too few",
+                       w->connections, w->workers_total);
+    }
     if (room == NULL)
         return ls_fail(diag, LS_ENOMEM, "no memory for a room");
     while (depth < w->pipeline)
@@ -263,12 +271,13 @@ void ws_room_say(struct ws_room *room, uint32_t me, uint32_t op,
 {
     struct member *m = &room->members[me];
     struct said *said = &m->said[m->next & room->said_mask];
+    uint32_t others = room->joined - !room->rules->to_sender;
 
     put_head(room, me, 0, room->env->due(room->env->ctx, op), out);
-    *said = (struct said){ .stamp = room->stamp++,
-                           .op = op,
-                           .number = m->next++,
-                           .left = room->joined - !room->rules->to_sender };
+    /* If there is nobody to hear it, it ends with its time or its connection. */
+    *said = (struct said){
+        .stamp = room->stamp++, .op = op, .number = m->next++, .left = others > 0 ? others : 1
+    };
     room->env->messages->sent++;
     room->env->messages->expected += room->count - !room->rules->to_sender;
 }

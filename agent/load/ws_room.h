@@ -17,7 +17,8 @@
 
 struct ws_room;
 
-/* connections: of this worker, 0 .. connections - 1 below. env has to outlive it. LS_ENOMEM. */
+/* connections: of this worker, 0 .. connections - 1 below. env has to outlive it. LS_ENOMEM;
+ * LS_EINVAL: one that does not hear itself is alone, and nothing would tell that it was heard. */
 enum ls_err ws_room_create(const struct agent_driver_env *env, uint32_t connections,
                            struct ws_room **out_room, struct ls_diag *diag) LS_NODISCARD;
 void ws_room_destroy(struct ws_room *room); /* NULL is fine */

@@ -451,6 +451,25 @@ static void bodies_keep_to_the_servers_windows(void **state)
     http2_work_fini(&work);
 }
 
+/* A server that opens its windows by little at a time does so as often as a long body needs. */
+static void a_long_body_needs_many_windows(void **state)
+{
+    struct http2_work work;
+    struct http2_talk talk;
+
+    (void)state;
+    http2_work_init(&work, upload(), 1, 1);
+    http2_talk_begin(&talk, &work);
+    http2_talk_submit(&talk, 1);
+    take_text(&talk, "S 0 0 0004 00100000");
+    for (unsigned i = 0; i < 2 * HTTP2_IDLE_MAX; i++)
+        take_text(&talk, "W 0 0 00000001");
+    assert_int_equal(body_sent(&talk, 1, &(bool){ 0 }), HTTP2_WINDOW + 2 * HTTP2_IDLE_MAX);
+    assert_int_equal(talk.ended, 0);
+    http2_talk_end(&talk);
+    http2_work_fini(&work);
+}
+
 /* An answer may come before the request is through: then the rest is not sent (RFC 9113, 8.1). */
 static void an_early_answer_ends_the_request(void **state)
 {
@@ -678,6 +697,7 @@ int main(void)
         cmocka_unit_test(shared_fields_are_sent_once_and_then_named),
         cmocka_unit_test(no_more_streams_are_open_than_the_server_allows),
         cmocka_unit_test(bodies_keep_to_the_servers_windows),
+        cmocka_unit_test(a_long_body_needs_many_windows),
         cmocka_unit_test(an_early_answer_ends_the_request),
         cmocka_unit_test(windows_are_opened_before_they_are_used_up),
         cmocka_unit_test(more_than_our_window_is_a_breach),
