@@ -189,7 +189,7 @@ static void p_is_adjusted_for_the_number_of_tests(void **state)
 
 static void one_comparison_in_twenty_at_most_is_a_false_alarm(void **state)
 {
-    unsigned alarms = 0, rounds = 100;
+    unsigned alarms = 0, rounds = 40;
 
     (void)state;
     for (unsigned round = 0; round < rounds; round++) {
