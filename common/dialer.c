@@ -196,10 +196,18 @@ static void report_flushed(struct ls_dialer *d, uint64_t acked_before)
         d->env.flushed(d->env.ctx);
 }
 
+/* A session is one coordinator's, by whatever certificate: another that knows the run's id, and may
+ * have agents of its own, does not inherit this one. */
+static bool is_another(const struct ls_dialer *d, const struct ls_identity *now)
+{
+    return d->coordinator.proven && strcmp(d->coordinator.uri, now->uri) != 0;
+}
+
 static void on_welcome(struct ls_dialer *d, struct ls_conn *conn, const Ls__Envelope *envelope)
 {
     uint64_t acked_before = d->numbers.acked;
     bool resumed = d->run_id != NULL;
+    struct ls_identity coordinator;
     struct ls_diag diag = { 0 };
 
     if (envelope->run_id[0] == '\0' || strlen(envelope->run_id) > LS_NAME_MAX_BYTES) {
@@ -214,12 +222,17 @@ static void on_welcome(struct ls_dialer *d, struct ls_conn *conn, const Ls__Enve
         refused(d, "foreign_run", "the coordinator is in another run now");
         return;
     }
+    ls_conn_identity(conn, &coordinator);
+    if (is_another(d, &coordinator)) {
+        refused(d, "foreign_run", "another coordinator is at this address now");
+        return;
+    }
     if (ls_numbered_resume(&d->numbers, envelope->welcome->last_acked_seq, &diag) != LS_OK) {
         refused(d, "lost_state", diag.text);
         return;
     }
     d->state = DIALER_UP;
-    ls_conn_identity(conn, &d->coordinator);
+    d->coordinator = coordinator;
     d->logged[0] = '\0';
     d->backoff_ns = ls_hub_pace(d->hub)->backoff_min_ns;
     d->trouble[0] = '\0';

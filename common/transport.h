@@ -109,7 +109,7 @@ void ls_dialer_host(const struct ls_dialer *dialer, char *out, size_t out_bytes)
 const char *ls_dialer_run_id(const struct ls_dialer *dialer);
 /* Why there is no session at the moment; "" if there is one. */
 const char *ls_dialer_trouble(const struct ls_dialer *dialer);
-/* The coordinator of the present or last session. */
+/* The coordinator of the present or last session. One by another name is refused as foreign_run. */
 const struct ls_identity *ls_dialer_identity(const struct ls_dialer *dialer);
 
 /* ---- coordinator side ---- */

@@ -371,6 +371,31 @@ static void a_renewed_certificate_is_used_for_the_next_connection(void **state)
     tls_rig_fini(&t);
 }
 
+static void a_session_is_not_gone_on_with_by_another_coordinator(void **state)
+{
+    struct tls_rig t;
+    char other[300], url[96];
+
+    (void)state;
+    tls_rig_init(&t);
+    tls_rig_keys(&t);
+    tls_rig_listen(&t);
+    (void)snprintf(url, sizeof(url), "%s", ls_listener_url(t.rig.listener));
+    tls_rig_dial(&t, "127.0.0.1", "client-1", "boot-a");
+    rig_until(&t.rig, rig_both_up);
+    ls_listener_destroy(t.rig.listener);
+    ls_credentials_close(t.rig.coordinator_keys);
+    tls_rig_folder(&t, "other", other);
+    keys_issue_coordinator(t.keys, "other", other);
+    assert_int_equal(
+        ls_credentials_open(other, LS_IDENTITY_COORDINATOR, &t.rig.coordinator_keys, NULL), LS_OK);
+    rig_listen_at(&t.rig, url, "run-1"); /* it has heard of it */
+    rig_until(&t.rig, rig_was_refused);
+    assert_string_equal(t.rig.refused_code, "foreign_run");
+    assert_int_equal(t.rig.resumes, 0);
+    tls_rig_fini(&t);
+}
+
 static void an_agent_revoked_in_the_middle_does_not_come_back(void **state)
 {
     struct tls_rig t;
@@ -604,6 +629,7 @@ int main(void)
         cmocka_unit_test(an_agent_by_another_name_than_its_certificate_s_is_refused),
         cmocka_unit_test(a_coordinator_without_a_sound_certificate_gets_no_agent),
         cmocka_unit_test(a_renewed_certificate_is_used_for_the_next_connection),
+        cmocka_unit_test(a_session_is_not_gone_on_with_by_another_coordinator),
         cmocka_unit_test(an_agent_revoked_in_the_middle_does_not_come_back),
         cmocka_unit_test(who_is_revoked_is_cut_off_within_a_sweep),
         cmocka_unit_test(an_agent_leaves_a_coordinator_that_is_revoked),
