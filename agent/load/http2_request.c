@@ -133,7 +133,11 @@ static unsigned char *put_literal(unsigned char *out, unsigned form, struct fiel
 
 static unsigned fixed_path(struct ls_bytes path)
 {
-    return is_word(path, "/") ? PATH : is_word(path, "/index.html") ? PATH + 1 : 0;
+    static const char index[] = "/index.html";
+
+    if (path.len == 1 && path.data[0] == '/')
+        return PATH;
+    return path.len == sizeof(index) - 1 && memcmp(path.data, index, path.len) == 0 ? PATH + 1 : 0;
 }
 
 static unsigned char *put_method(unsigned char *out, struct ls_bytes method)

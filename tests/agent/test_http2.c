@@ -345,6 +345,27 @@ static void shared_fields_are_sent_once_and_then_named(void **state)
     http2_work_fini(&work);
 }
 
+/* RFC 9110, 4.2.3: schemes and hosts are, paths are not. */
+static void paths_are_case_sensitive(void **state)
+{
+    static const struct load_request shouting[] = {
+        { .bytes = BYTES("GET /INDEX.html HTTP/1.1\r\nHost: x\r\n\r\n"), .label = "GET" },
+        { .bytes = BYTES("GET /index.html HTTP/1.1\r\nHost: x\r\n\r\n"), .label = "GET" },
+    };
+    struct http2_work work;
+    struct http2_talk talk;
+
+    (void)state;
+    http2_work_init(&work, shouting, 2, 2);
+    http2_talk_begin(&talk, &work);
+    http2_talk_submit(&talk, 2);
+    take_text(&talk, SETTINGS);
+    assert_block(&talk, 0, "41 01 'x' 82 86 04 0b '/INDEX.html'");
+    assert_block(&talk, 1, "be 82 86 85");
+    http2_talk_end(&talk);
+    http2_work_fini(&work);
+}
+
 static void no_more_streams_are_open_than_the_server_allows(void **state)
 {
     struct http2_work work;
@@ -695,6 +716,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_peer_is_understood_however_its_bytes_are_cut),
         cmocka_unit_test(shared_fields_are_sent_once_and_then_named),
+        cmocka_unit_test(paths_are_case_sensitive),
         cmocka_unit_test(no_more_streams_are_open_than_the_server_allows),
         cmocka_unit_test(bodies_keep_to_the_servers_windows),
         cmocka_unit_test(a_long_body_needs_many_windows),
