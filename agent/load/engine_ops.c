@@ -199,7 +199,8 @@ static void record_end(struct agent_engine *e, const struct conn *conn, const st
     int64_t began_ns;
     bool has_begun;
 
-    if (conn->given_up)
+    /* At the end of a room, too, whichever of its connections is closed first. */
+    if (conn->given_up || e->state == ENGINE_FINISHED)
         outcome = too_late ? LOAD_TIMEOUT : LOAD_ABORTED;
     else if (outcome == LOAD_OK && too_late)
         outcome = LOAD_TIMEOUT;

@@ -255,6 +255,64 @@ static void a_frozen_server_is_measured_as_it_is(void **state)
     fake_fini(&run);
 }
 
+/* ---- the end of what connections share */
+
+/* As a room: the end of one connection ends what the others have under way, as wrong. */
+static struct {
+    void *conns[2];
+    unsigned opened;
+} shared;
+
+static enum ls_err share(const struct agent_driver_env *env, uint32_t connections,
+                         void **out_shared, struct ls_diag *diag)
+{
+    (void)env;
+    (void)connections;
+    (void)diag;
+    shared.opened = 0;
+    *out_shared = &shared;
+    return LS_OK;
+}
+
+static void forget(void *unused)
+{
+    (void)unused;
+}
+
+static enum ls_err open_shared(void *conn, const struct agent_driver_env *env, uint32_t *out_max)
+{
+    shared.conns[shared.opened++ % 2] = conn;
+    return agent_driver_find("null")->open(conn, env, out_max);
+}
+
+static void close_shared(void *conn)
+{
+    const struct agent_driver *null = agent_driver_find("null");
+
+    if (conn == shared.conns[0])
+        null->eof(shared.conns[1], LOAD_BAD_BODY);
+    null->close(conn);
+}
+
+static void what_is_in_flight_at_the_end_is_aborted_whoever_ends_it(void **state)
+{
+    struct fake_run run;
+
+    (void)state;
+    fake_init(&run);
+    run.workload.connections = 2;
+    run.driver.share = share;
+    run.driver.unshare = run.driver.balance = forget;
+    run.driver.open = open_shared;
+    run.driver.close = close_shared;
+    fake_create(&run);
+    fake_start(&run);
+    stop(&run);
+    assert_int_equal(fake_measure(&run)->sent, 2);
+    assert_int_equal(fake_measure(&run)->outcome[LOAD_ABORTED], 2);
+    fake_fini(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +324,7 @@ int main(void)
         cmocka_unit_test(a_loop_that_stood_still_says_so),
         cmocka_unit_test(a_loop_in_time_is_never_late),
         cmocka_unit_test(a_frozen_server_is_measured_as_it_is),
+        cmocka_unit_test(what_is_in_flight_at_the_end_is_aborted_whoever_ends_it),
     };
 
     return cmocka_run_group_tests_name("agent.engine_truth", tests, NULL, NULL);
