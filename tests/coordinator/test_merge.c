@@ -239,7 +239,7 @@ static enum ls_err send_final(struct fleet *fleet, uint32_t c, int64_t late_ns, 
     http2.streams_granted = 10 + c;
     http2.streams_granted_most = 20 + c;
     http2.retried = 7;
-    resets[0].name = reset_names[c];
+    resets[0].name = reset_names[c % 2];
     resets[0].count = 5;
     resets[1].name = reset_names[2];
     resets[1].count = 1;
