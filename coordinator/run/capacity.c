@@ -30,7 +30,7 @@
 #define STEP_MOST           0.10
 #define CONFIRMS_MOST       4u
 #define DEATHS_MOST         3u
-#define TRIES_AT_ONE_RATE   3u /* of useless probes */
+#define USELESS_MOST        6u /* probes that told nothing */
 
 enum stage { STAGE_BRACKET, STAGE_SEARCH, STAGE_CONFIRM, STAGE_ABOVE, STAGE_DONE };
 
@@ -43,7 +43,6 @@ struct tally {
 struct coord_capacity {
     struct coord_capacity_settings set;
     struct coord_capacity_limit limits[COORD_CAPACITY_LIMITS_MAX];
-    struct ls_rng rng;
     enum stage stage;
     struct coord_capacity_probe next;
     bool has_next;
@@ -549,7 +548,7 @@ static void useless(struct coord_capacity *c, const struct coord_capacity_point 
         client_was_the_limit(c, point->probe.rate_per_s);
         return;
     }
-    if (c->useless >= TRIES_AT_ONE_RATE * 2 || !affordable(c, point->probe.window_ns)) {
+    if (c->useless >= USELESS_MOST || !affordable(c, point->probe.window_ns)) {
         finish(c, false, "%u probes told nothing, the last at %g/s", c->useless,
                point->probe.rate_per_s);
         return;
@@ -680,6 +679,7 @@ enum ls_err coord_capacity_create(const struct coord_capacity_settings *settings
                                   struct coord_capacity **out, struct ls_diag *diag)
 {
     struct coord_capacity *c;
+    struct ls_rng rng;
     enum ls_err rc = check(settings, diag);
 
     if (rc != LS_OK)
@@ -690,8 +690,8 @@ enum ls_err coord_capacity_create(const struct coord_capacity_settings *settings
     c->set = *settings;
     (void)memcpy(c->limits, settings->limits, settings->limit_count * sizeof(*c->limits));
     c->set.limits = c->limits;
-    ls_rng_init(&c->rng, settings->seed, 0);
-    c->up = ls_rng_below(&c->rng, 2) == 1;
+    ls_rng_init(&rng, settings->seed, 0);
+    c->up = ls_rng_below(&rng, 2) == 1;
     c->breaks = INFINITY;
     c->ceiling = settings->most_per_s;
     pool_dispersion(c);
