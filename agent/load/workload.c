@@ -61,3 +61,19 @@ void load_messages_add(struct load_messages *dst, const struct load_messages *sr
     if (dst->close_code == 0)
         dst->close_code = src->close_code;
 }
+
+enum ls_err load_request_check_expected(const struct load_request *request, struct ls_diag *diag)
+{
+    if (request->expect_status != 0 &&
+        (request->expect_status < 200 || request->expect_status > 999))
+        return ls_fail(diag, LS_ERANGE,
+                       "%s: status %u cannot be expected: an answer is complete with 200 to 999",
+                       request->label, request->expect_status);
+    if (request->no_body && request->gunzip)
+        return ls_fail(diag, LS_EINVAL, "%s: an answer to HEAD has no body to decode",
+                       request->label);
+    if (request->no_body && request->expect_body_given && request->expect_body.len > 0)
+        return ls_fail(diag, LS_EINVAL, "%s: an answer to HEAD has no body: expect none",
+                       request->label);
+    return LS_OK;
+}

@@ -221,4 +221,8 @@ const char *load_outcome_name(enum load_outcome outcome); /* "bad_status" */
 void load_counts_add(struct load_counts *dst, const struct load_counts *src);
 bool load_counts_balance(const struct load_counts *counts);
 
+/* Can HTTP give the answer that the request expects? LS_EINVAL, LS_ERANGE. */
+enum ls_err load_request_check_expected(const struct load_request *request,
+                                        struct ls_diag *diag) LS_NODISCARD;
+
 #endif

@@ -17,18 +17,7 @@ static enum ls_err check_request(const struct load_request *request, struct ls_d
 {
     if (request->bytes.len < HTTP2_HEAD_BYTES && request->varied == NULL)
         return ls_fail(diag, LS_EINVAL, "%s: the request has no bytes", request->label);
-    if (request->expect_status != 0 &&
-        (request->expect_status < 200 || request->expect_status > 999))
-        return ls_fail(diag, LS_ERANGE,
-                       "%s: status %u cannot be expected: an answer is complete with 200 to 999",
-                       request->label, request->expect_status);
-    if (request->no_body && request->gunzip)
-        return ls_fail(diag, LS_EINVAL, "%s: an answer to HEAD has no body to decode",
-                       request->label);
-    if (request->no_body && request->expect_body_given && request->expect_body.len > 0)
-        return ls_fail(diag, LS_EINVAL, "%s: an answer to HEAD has no body: expect none",
-                       request->label);
-    return LS_OK;
+    return load_request_check_expected(request, diag);
 }
 
 static enum ls_err http2_check(const struct load_workload *workload, struct ls_diag *diag)
