@@ -42,6 +42,7 @@ BEGIN {
     limit["openssl/"] = "^common/(credentials|digest|identity|tls_engine)\\.c$|^common/tls_impl\\.h$|^coordinator/pki/[a-z0-9_]+\\.[ch]$|^agent/load/tls_(impl\\.h|records\\.[ch]|context\\.c|own\\.c|session\\.c)$|^agent/respond/tls\\.c$"
     limit["yaml.h"] = "^common/msg_yaml[a-z_]*\\.[ch]$"
     limit["hwloc.h"] = "^common/topology\\.c$"
+    limit["microhttpd.h"] = "^coordinator/web/(server\\.c|stream\\.[ch])$"
     limit["liburing.h"] = "^agent/load/links/uring[a-z0-9_]*\\.[ch]$"
 }
 
