@@ -36,7 +36,8 @@ struct agent_role_class {
     enum ls_err (*prepare)(void *role, const Ls__Prepare *prepare, struct ls_diag *diag);
     /* LS_ON_ARMED or LS_ON_LATE follows. */
     enum ls_err (*arm)(void *role, const struct load_window *window, struct ls_diag *diag);
-    void (*disarm)(void *role);
+    /* *why: what it has not been ready for until now, if there is anything. */
+    void (*disarm)(void *role, struct ls_diag *why);
     /* A phase was entered by the clock or by the role itself. */
     void (*entered)(void *role, enum ls_phase phase, int64_t now_ns);
     /* Ends what runs, sends the last reports, then calls agent_session_finished(). */

@@ -109,11 +109,11 @@ static enum ls_err client_arm(void *role, const struct load_window *window, stru
     return rc;
 }
 
-static void client_disarm(void *role)
+static void client_disarm(void *role, struct ls_diag *why)
 {
     struct client *c = role;
 
-    (void)agent_load_stop(c->load); /* whatever follows is of no interest */
+    (void)agent_load_stop(c->load, why); /* whatever follows is of no interest */
     c->armed = false;
 }
 
@@ -512,7 +512,7 @@ static void client_finish(void *role)
     struct client *c = role;
 
     c->finishing = true;
-    if (c->load != NULL && c->armed && agent_load_stop(c->load)) {
+    if (c->load != NULL && c->armed && agent_load_stop(c->load, NULL)) {
         c->env.wake(c->env.ctx);
         return; /* DONE follows */
     }

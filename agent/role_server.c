@@ -290,9 +290,10 @@ static enum ls_err server_arm(void *role, const struct load_window *window, stru
     return LS_OK;
 }
 
-static void server_disarm(void *role)
+static void server_disarm(void *role, struct ls_diag *why)
 {
     (void)role;
+    (void)why;
 }
 
 /* Edge 1: the window's start, 2: its end, 0: in between. A target that is gone gives no sample. */

@@ -334,6 +334,8 @@ static void on_arm(struct agent_session *s, const Ls__Arm *arm, int64_t now_ns)
 static void on_disarm(struct agent_session *s, const Ls__Disarm *disarm, int64_t now_ns)
 {
     const struct agent_failure begun = { .code = "begun", .text = "DISARM came after the start" };
+    struct ls_diag diag = { 0 };
+    const struct agent_failure late = { .code = "late", .text = diag.text };
 
     if (disarm->trial != s->trial || disarm->attempt != s->attempt)
         return; /* of an attempt that is over */
@@ -342,8 +344,8 @@ static void on_disarm(struct agent_session *s, const Ls__Disarm *disarm, int64_t
     if (s->phase == LS_PHASE_ARM || s->phase == LS_PHASE_ARMED)
         s->class->poll(s->role, now_ns);
     if (s->phase == LS_PHASE_ARM || s->phase == LS_PHASE_ARMED) {
-        s->class->disarm(s->role);
-        agent_session_on(s, LS_ON_DISARM, now_ns, NULL);
+        s->class->disarm(s->role, &diag);
+        agent_session_on(s, LS_ON_DISARM, now_ns, diag.text[0] != '\0' ? &late : NULL);
     } else if (s->phase == LS_PHASE_WARMUP || s->phase == LS_PHASE_MEASURE) {
         agent_session_on(s, LS_ON_ABORT, now_ns, &begun);
     }

@@ -244,6 +244,11 @@ uint32_t agent_engine_unsettled(const struct agent_engine *e)
     return e->unsettled;
 }
 
+uint32_t agent_engine_uninvited(const struct agent_engine *e)
+{
+    return e->uninvited;
+}
+
 bool agent_engine_is_finished(const struct agent_engine *e)
 {
     return e->state == ENGINE_FINISHED;

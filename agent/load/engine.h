@@ -96,6 +96,8 @@ uint64_t agent_engine_events(const struct agent_engine *engine);   /* callbacks 
 
 /* Connections that have been neither open nor refused yet; 0: ready to start. */
 uint32_t agent_engine_unsettled(const struct agent_engine *engine);
+/* Of these, at the end: those that agreed with the peer, which never said that they may begin. */
+uint32_t agent_engine_uninvited(const struct agent_engine *engine);
 void agent_engine_start(struct agent_engine *engine, int64_t now_ns);
 /* Ends at once; after start() that finishes the recorder, before it nothing is left behind. */
 void agent_engine_stop(struct agent_engine *engine, int64_t now_ns);

@@ -336,12 +336,15 @@ static void take_greeting(struct conn *conn, struct ls_bytes in)
         engine_flush(conn);
     greeting = e->set.driver->greeting(conn_driver(conn));
     if (conn->state == CONN_GREETING && greeting != AGENT_GREETS) {
-        list_remove(conn);
         record_opening(conn);
         conn->state = CONN_WAITING;
+        conn->at_ns = e->now_ns;
+        list_append(conn, LIST_WAITING);
     }
-    if (greeting == AGENT_READY)
+    if (greeting == AGENT_READY) {
+        list_remove(conn);
         conn_begins(conn);
+    }
 }
 
 static void on_opened(void *ctx, int error)
@@ -498,6 +501,10 @@ void engine_conns_sweep(struct agent_engine *e)
     while ((conn = e->lists[LIST_GREETING].first) != NULL &&
            e->now_ns - conn->at_ns >= e->set.workload->timeout_ns)
         greeting_failed(conn, ETIMEDOUT);
+    /* Before the start they may wait as long as there is time, and are named if there is none. */
+    while (e->state == ENGINE_RUNNING && (conn = e->lists[LIST_WAITING].first) != NULL &&
+           e->now_ns - conn->at_ns >= e->set.workload->timeout_ns)
+        greeting_failed(conn, ETIMEDOUT);
 }
 
 void engine_conns_leave(struct agent_engine *e)
@@ -522,6 +529,7 @@ void engine_conns_close(struct agent_engine *e)
 
         if (conn->state == CONN_OPEN)
             engine_conn_end(conn, LOAD_ABORTED, true);
+        e->uninvited += conn->state == CONN_WAITING && !conn->settled;
         if (conn->state == CONN_GREETING || conn->state == CONN_WAITING)
             e->set.driver->close(conn_driver(conn));
         if (conn->state == CONN_CONNECTING || conn->state == CONN_GREETING ||

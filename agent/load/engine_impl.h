@@ -42,6 +42,7 @@ enum conn_list_id {
     LIST_TO_OPEN,
     LIST_CONNECTING,
     LIST_GREETING,
+    LIST_WAITING,
     LIST_IDLE,    /* open loop: no request in flight */
     LIST_FREE,    /* open loop: some in flight, room for more */
     LIST_BACKOFF, /* the first of AGENT_BACKOFF_STEPS */
@@ -53,7 +54,7 @@ struct conn {
     struct agent_engine *engine;
     struct conn *next;
     struct conn *prev;
-    int64_t at_ns; /* connecting: since; open: since; back-off: until */
+    int64_t at_ns; /* connecting, waiting, open: since; back-off: until */
     /* Connecting: the handshake, when the transport is connected and one follows. Open: the answer
      * coming in. 0: not yet. */
     int64_t began_ns;
@@ -179,6 +180,7 @@ struct agent_engine {
     uint32_t conn_count;
     uint32_t depth;
     uint32_t unsettled;
+    uint32_t uninvited; /* of these, at the end: CONN_WAITING */
     uint32_t open_count;
     uint32_t connecting;
     uint32_t connecting_max;

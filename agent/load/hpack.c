@@ -1,6 +1,7 @@
 #include "agent/load/hpack.h"
 
 #include <string.h>
+#include <strings.h>
 
 #define STATIC_ENTRIES 61u
 #define PIECE          128u /* symbols decoded at once */
@@ -198,6 +199,13 @@ static bool text_is(const struct hpack *h, const char *word)
     return h->text_len == strlen(word) && memcmp(h->text, word, h->text_len) == 0;
 }
 
+/* The same, of a value in which case means nothing. */
+static bool value_is(const struct hpack *h, const char *word)
+{
+    return h->text_len == strlen(word) &&
+           strncasecmp((const char *)h->text, word, h->text_len) == 0;
+}
+
 static enum hpack_kind kind_of_name(const struct hpack *h)
 {
     static const char *const of_connections[] = { "connection", "keep-alive", "proxy-connection",
@@ -248,9 +256,9 @@ static void read_value(struct hpack *h)
     else if (field->kind == HPACK_LENGTH)
         field->ill = !read_number(h, &field->number);
     else if (field->kind == HPACK_CODING)
-        field->number = text_is(h, "gzip") || text_is(h, "x-gzip")   ? HPACK_CODING_GZIP
-                        : h->text_len == 0 || text_is(h, "identity") ? HPACK_CODING_NONE
-                                                                     : HPACK_CODING_OTHER;
+        field->number = value_is(h, "gzip") || value_is(h, "x-gzip")  ? HPACK_CODING_GZIP
+                        : h->text_len == 0 || value_is(h, "identity") ? HPACK_CODING_NONE
+                                                                      : HPACK_CODING_OTHER;
 }
 
 /* False: the coded string is none. */

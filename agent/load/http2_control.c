@@ -84,24 +84,27 @@ enum ls_err http2_settings_bytes(struct http2_conn *c, struct ls_bytes in)
     return LS_OK;
 }
 
+/* None at all is a beginning, to be changed. */
+static void count_granted(struct load_http2_use *use, uint32_t streams)
+{
+    if (streams == 0)
+        return;
+    if (use->granted_least == 0 || streams < use->granted_least)
+        use->granted_least = streams;
+    if (streams > use->granted_most)
+        use->granted_most = streams;
+}
+
 enum ls_err http2_settings_end(struct http2_conn *c)
 {
     if ((c->flags & HTTP2_ACK) != 0) {
         c->acked = true;
         return LS_OK;
     }
-    if (!c->settled) {
-        struct load_http2_use *use = c->use;
-
-        c->settled = true;
-        use->connections++;
-        if (use->connections == 1 || c->limit < use->granted_least)
-            use->granted_least = c->limit;
-        if (c->limit > use->granted_most)
-            use->granted_most = c->limit;
-    } else if (c->limit < c->use->granted_least) {
-        c->use->granted_least = c->limit;
-    }
+    if (!c->settled)
+        c->use->connections++;
+    c->settled = true;
+    count_granted(c->use, c->limit);
     return http2_say(c, HTTP2_SETTINGS, HTTP2_ACK, 0, (struct ls_bytes){ NULL, 0 })
                ? LS_OK
                : fail(c, HTTP2_ENHANCE_YOUR_CALM, HTTP2_FLOOD);

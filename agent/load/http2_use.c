@@ -33,7 +33,8 @@ const char *load_http2_code_name(unsigned code)
 
 void load_http2_use_add(struct load_http2_use *dst, const struct load_http2_use *src)
 {
-    if (src->connections > 0 && (dst->connections == 0 || src->granted_least < dst->granted_least))
+    if (src->granted_least > 0 &&
+        (dst->granted_least == 0 || src->granted_least < dst->granted_least))
         dst->granted_least = src->granted_least;
     if (src->granted_most > dst->granted_most)
         dst->granted_most = src->granted_most;

@@ -261,7 +261,32 @@ enum ls_err agent_load_arm(struct agent_load *load, const struct load_window *wi
     return rc;
 }
 
-bool agent_load_stop(struct agent_load *load)
+/* Of workers that have been joined; false: all connections were ready. */
+static bool explain_late(const struct agent_load *load, struct ls_diag *why)
+{
+    uint32_t unsettled = 0;
+    uint32_t uninvited = 0;
+
+    for (uint32_t i = 0; i < load->workload->workers; i++) {
+        const struct agent_engine *engine = agent_worker_engine(load->workers[i]);
+
+        unsettled += agent_engine_unsettled(engine);
+        uninvited += agent_engine_uninvited(engine);
+    }
+    if (uninvited > 0)
+        (void)ls_fail(
+            why, LS_ETIMEOUT,
+            "%" PRIu32 " of %" PRIu32 " connections are open, but the server has not said "
+            "that they may begin (%s)",
+            uninvited, load->workload->connections,
+            load->workload->websocket != NULL ? "the room's ready" : "it allows no streams");
+    else if (unsettled > 0)
+        (void)ls_fail(why, LS_ETIMEOUT, "%" PRIu32 " of %" PRIu32 " connections were still opening",
+                      unsettled, load->workload->connections);
+    return unsettled > 0;
+}
+
+bool agent_load_stop(struct agent_load *load, struct ls_diag *why)
 {
     bool any_started = false;
 
@@ -280,6 +305,8 @@ bool agent_load_stop(struct agent_load *load)
         load->state = STATE_RUNNING;
         load->env.wake(load->env.ctx);
     } else {
+        if (why != NULL)
+            (void)explain_late(load, why);
         destroy_workers(load);
         load->state = STATE_IDLE;
     }
@@ -540,24 +567,16 @@ static bool poll_preflight(struct agent_load *load, struct load_event *out)
 
 static void tell_late(struct agent_load *load, struct load_event *out)
 {
-    uint32_t unsettled = 0;
-
-    for (uint32_t i = 0; i < load->workload->workers; i++) {
+    for (uint32_t i = 0; i < load->workload->workers; i++)
         agent_worker_stop(load->workers[i]);
+    for (uint32_t i = 0; i < load->workload->workers; i++)
         agent_worker_join(load->workers[i]);
-        unsettled += agent_engine_unsettled(agent_worker_engine(load->workers[i]));
-    }
+    if (!explain_late(load, &out->diag))
+        (void)ls_fail(&out->diag, LS_ETIMEOUT, "armed too shortly before the start");
     destroy_workers(load);
     load->state = STATE_IDLE;
     out->kind = LOAD_EVENT_LATE;
     out->at_ns = ls_clock_mono_ns();
-    if (unsettled > 0)
-        (void)ls_fail(&out->diag, LS_ETIMEOUT,
-                      "%" PRIu32 " of %" PRIu32 " connections were still "
-                      "opening %" PRId64 " ms before the start: arm earlier",
-                      unsettled, load->workload->connections, AGENT_READY_LEAD_NS / LS_NS_PER_MS);
-    else
-        (void)ls_fail(&out->diag, LS_ETIMEOUT, "armed too shortly before the start");
 }
 
 static bool have_all_started(struct agent_load *load)

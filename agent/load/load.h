@@ -156,8 +156,9 @@ enum ls_err agent_load_preflight(struct agent_load *load, struct ls_diag *diag) 
  * window. */
 enum ls_err agent_load_arm(struct agent_load *load, const struct load_window *window,
                            struct ls_diag *diag) LS_NODISCARD;
-/* True if load had started, so that DONE follows. */
-bool agent_load_stop(struct agent_load *load);
+/* True if load had started, so that DONE follows. Else *why (NULL is fine) says what a start would
+ * have had to wait for, if there is anything. */
+bool agent_load_stop(struct agent_load *load, struct ls_diag *why);
 
 /* True with the next event in order; false if there is none now. */
 bool agent_load_poll(struct agent_load *load, struct load_event *out_event);

@@ -149,6 +149,15 @@ static bool read_block(struct respond_h2 *h2, bool *out_head)
     return has_method;
 }
 
+/* One stream more than we allow: whoever opened it did not know yet (RFC 9113, 5.1.2). */
+static bool refuse_stream(struct respond_h2 *h2, uint32_t id)
+{
+    unsigned char code[4];
+
+    h2_put32(code, H2_REFUSED_STREAM);
+    return h2_add(h2, H2_RST_STREAM, 0, id, code, sizeof(code));
+}
+
 /* The block of a request is complete. */
 static bool take_head(struct respond_loop *loop, struct respond_h2 *h2, int64_t now_ns)
 {
@@ -168,6 +177,8 @@ static bool take_head(struct respond_loop *loop, struct respond_h2 *h2, int64_t 
         if ((id & 1) == 0 || id <= h2->last_id)
             return refuse(loop, h2, H2_PROTOCOL_ERROR);
         h2->last_id = id;
+        if (h2->count >= loop->settings->streams)
+            return refuse_stream(h2, id);
         if (!open_stream(h2, id, &s))
             return false;
         s->head = head;
@@ -246,7 +257,7 @@ static bool take_settings(struct respond_loop *loop, struct respond_h2 *h2,
     for (const unsigned char *at = f->payload; at < f->payload + f->len; at += 6) {
         uint32_t value = h2_get32(at + 2);
 
-        if (at[1] != H2_INITIAL_WINDOW_SIZE)
+        if ((at[0] << 8 | at[1]) != H2_INITIAL_WINDOW_SIZE)
             continue;
         if (value > 0x7fffffff)
             return refuse(loop, h2, H2_FLOW_CONTROL_ERROR);

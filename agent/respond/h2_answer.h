@@ -36,6 +36,7 @@ enum { /* RFC 9113, 7 */
        H2_INTERNAL_ERROR = 2,
        H2_FLOW_CONTROL_ERROR = 3,
        H2_FRAME_SIZE_ERROR = 6,
+       H2_REFUSED_STREAM = 7,
        H2_COMPRESSION_ERROR = 9,
        H2_ENHANCE_YOUR_CALM = 11
 };

@@ -58,6 +58,7 @@ struct coord_machine {
     int64_t start_ns;
     int64_t open_ns; /* connections are opened from then on: late, for idle servers hang up */
     bool disarming;  /* waiting for everybody to be back at READY */
+    char late[240];  /* who could not be armed last, and why */
     bool failed;
     struct coord_machine_failure failure;
 };
@@ -440,10 +441,14 @@ void coord_machine_start(struct coord_machine *m, int64_t now_ns)
 }
 
 /* Somebody cannot make the instant: all stand down, then a later one is agreed. */
-static void begin_disarm(struct coord_machine *m, const char *why, int64_t now_ns)
+static void begin_disarm(struct coord_machine *m, int64_t now_ns)
 {
+    char text[sizeof(m->late) + 80];
+
     if (m->attempt >= ARM_ATTEMPTS_MAX) {
-        fail(m, UINT32_MAX, "no_start", why, NULL, now_ns);
+        (void)snprintf(text, sizeof(text), "the agents could not agree on a start%s%s",
+                       m->late[0] != '\0' ? ": " : "", m->late);
+        fail(m, UINT32_MAX, "no_start", text, NULL, now_ns);
         return;
     }
     m->disarming = true;
@@ -521,7 +526,7 @@ static void on_deadline(struct coord_machine *m, int64_t now_ns)
         return;
     }
     if (m->stage == COORD_STAGE_ARM && !m->disarming) {
-        begin_disarm(m, "the agents could not agree on a start", now_ns);
+        begin_disarm(m, now_ns);
         return;
     }
     name_laggards(m, who, sizeof(who));
@@ -536,6 +541,13 @@ static void on_deadline(struct coord_machine *m, int64_t now_ns)
 }
 
 /* ---- events */
+
+static void on_late(struct coord_machine *m, uint32_t agent, const char *why, int64_t now_ns)
+{
+    (void)snprintf(m->late, sizeof(m->late), "%s: %s", m->spec.names[agent], why);
+    if (!m->disarming)
+        begin_disarm(m, now_ns);
+}
 
 static void on_phase(struct coord_machine *m, uint32_t agent, const Ls__PhaseReport *report,
                      int64_t now_ns)
@@ -563,9 +575,8 @@ static void on_phase(struct coord_machine *m, uint32_t agent, const Ls__PhaseRep
     member->attempt = report->attempt;
     if (failure != NULL && to == LS_PHASE_COLLECT)
         fail(m, agent, failure->code, failure->text, failure->log_tail, now_ns);
-    else if (failure != NULL && to == LS_PHASE_READY && m->stage == COORD_STAGE_ARM &&
-             !m->disarming)
-        begin_disarm(m, failure->text, now_ns);
+    else if (failure != NULL && to == LS_PHASE_READY && m->stage == COORD_STAGE_ARM)
+        on_late(m, agent, failure->text, now_ns);
     advance(m, now_ns);
 }
 

@@ -22,7 +22,7 @@ const char *coord_verdict_name(Ls__Verdict verdict)
 void coord_verdict_add(Ls__Trial *trial, const char *code, Ls__Verdict verdict, const char *fmt,
                        ...)
 {
-    char text[480];
+    char text[2600]; /* a target's last words are up to 2 KiB, and the last of them count */
     Ls__Reason *reason;
     va_list ap;
 

@@ -273,19 +273,19 @@ static void a_stop_before_the_start_leads_back_to_where_arm_is_possible(void **s
     (void)state;
     workload.workers = workload.workers_total = 2;
     load_run_init(&run, &workload);
-    assert_false(agent_load_stop(run.load)); /* nothing to stop */
+    assert_false(agent_load_stop(run.load, NULL)); /* nothing to stop */
     load_run_arm(&run, &window);
     assert_int_equal(agent_load_arm(run.load, &window, NULL), LS_ESTATE);
     load_run_until(&run, LOAD_EVENT_ARMED);
     assert_int_equal(agent_load_preflight(run.load, NULL), LS_ESTATE);
-    assert_false(agent_load_stop(run.load));
+    assert_false(agent_load_stop(run.load, NULL));
     assert_false(agent_load_poll(run.load, &event));
     run.seen[LOAD_EVENT_ARMED] = 0;
     window = load_run_window(100 * MS, 0, 20 * MS);
     load_run_all(&run, &window);
     assert_false(agent_load_poll(run.load, &event));
     assert_int_equal(agent_load_arm(run.load, &window, NULL), LS_ESTATE); /* it is over */
-    assert_false(agent_load_stop(run.load));
+    assert_false(agent_load_stop(run.load, NULL));
     load_run_fini(&run);
 }
 
@@ -303,8 +303,8 @@ static void a_stop_after_the_start_ends_it_with_balanced_books(void **state)
         load_run_to_start(&run, &window);
         while (run.seen[LOAD_EVENT_INTERVAL] < intervals)
             (void)load_run_next(&run);
-        assert_true(agent_load_stop(run.load));
-        assert_true(agent_load_stop(run.load)); /* once more is no harm */
+        assert_true(agent_load_stop(run.load, NULL));
+        assert_true(agent_load_stop(run.load, NULL)); /* once more is no harm */
         load_run_until(&run, LOAD_EVENT_DONE);
         load_run_check_totals(&run);
         /* In the warm-up, if the machine was not away for all of it. */

@@ -380,7 +380,7 @@ static void a_preflight_can_be_cancelled_and_destroyed(void **state)
     load_run_init(&scene.run, &scene.workload);
     assert_int_equal(agent_load_preflight(scene.run.load, NULL), LS_OK);
     assert_int_equal(agent_load_preflight(scene.run.load, NULL), LS_ESTATE);
-    assert_false(agent_load_stop(scene.run.load));
+    assert_false(agent_load_stop(scene.run.load, NULL));
     load_run_until(&scene.run, LOAD_EVENT_PREFLIGHT);
     assert_false(scene.run.last.ok);
     assert_int_equal(scene.run.last.diag.code, LS_ESTATE);

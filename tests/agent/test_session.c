@@ -21,6 +21,7 @@ static struct {
 
 static struct {
     unsigned prepared, armed, disarmed, finished, released;
+    const char *late;
     struct load_window window;
     enum ls_phase entered[32];
     unsigned entered_count;
@@ -89,10 +90,12 @@ static enum ls_err role_arm(void *r, const struct load_window *window, struct ls
     return LS_OK;
 }
 
-static void role_disarm(void *r)
+static void role_disarm(void *r, struct ls_diag *why)
 {
     (void)r;
     role.disarmed++;
+    if (role.late != NULL)
+        (void)ls_fail(why, LS_ETIMEOUT, "%s", role.late);
 }
 
 static void role_entered(void *r, enum ls_phase phase, int64_t now_ns)
@@ -314,10 +317,12 @@ static void disarm_leads_back_to_ready_unless_the_load_has_begun(void **state)
     (void)state;
     body.trial = 7;
     body.attempt = 1;
+    role.late = "one connection was still opening";
     to_armed(s);
     command(s, LS__ENVELOPE__BODY_DISARM, &body, 9 * S + 2 * MS);
     assert_int_equal(role.disarmed, 1);
     assert_int_equal(agent_session_phase(s), LS_PHASE_READY);
+    assert_string_equal(sent.codes[sent.count - 1], "late");
     arm(s, 20 * S, 19 * S);
     agent_session_on(s, LS_ON_ARMED, 19 * S, NULL);
     (void)agent_session_tick(s, 20 * S);

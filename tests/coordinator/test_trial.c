@@ -367,6 +367,7 @@ static void an_agent_that_is_always_late_ends_the_trial(void **state)
     play(&w, false);
     assert_non_null(coord_machine_failure(w.machine));
     assert_string_equal(coord_machine_failure(w.machine)->code, "no_start");
+    assert_non_null(strstr(coord_machine_failure(w.machine)->text, "client-1: "));
     assert_true(coord_machine_failure(w.machine)->before_load);
     coord_machine_destroy(w.machine);
 }

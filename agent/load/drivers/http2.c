@@ -221,12 +221,15 @@ static void http2_eof(void *conn, enum load_outcome how)
     }
 }
 
-/* Streams are opened when the server has said how many it allows. */
+/* Streams are opened when the server has said how many it allows; none is a number that it may raise
+ * (RFC 9113, 5.1.2). */
 static enum agent_greeting http2_greeting(const void *conn)
 {
     const struct http2_conn *c = conn;
 
-    return c->settled ? AGENT_READY : AGENT_GREETS;
+    if (!c->settled)
+        return AGENT_GREETS;
+    return c->limit > 0 ? AGENT_READY : AGENT_WAITS;
 }
 
 static bool http2_cancel(void *conn, uint32_t op)
