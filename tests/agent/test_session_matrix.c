@@ -50,6 +50,12 @@ static void role_nothing(void *role)
     (void)role;
 }
 
+static void role_disarm(void *role, struct ls_diag *why)
+{
+    (void)role;
+    (void)why;
+}
+
 static enum ls_err role_prepare(void *role, const Ls__Prepare *prepare, struct ls_diag *diag)
 {
     (void)role;
@@ -93,7 +99,7 @@ static const struct agent_role_class fake = { .name = "fake",
                                               .destroy = role_nothing,
                                               .prepare = role_prepare,
                                               .arm = role_arm,
-                                              .disarm = role_nothing,
+                                              .disarm = role_disarm,
                                               .entered = role_entered,
                                               .finish = role_nothing,
                                               .release = role_nothing,
