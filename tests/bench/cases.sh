@@ -468,7 +468,7 @@ case_h2_nghttpd() {
     server=$!
     sleep 0.3
     h2
-    compare h2-nghttpd io_uring libev h2load
+    compare h2-nghttpd io_uring io_uring+min-wait libev h2load
 }
 
 ## h2-nginx    64 connections with 16 streams each, nginx
