@@ -418,7 +418,7 @@ case_ws_room_128() {
 case_h1_stamps() {
     start_server "$bin/bench_fast_server" 13
     defaults
-    compare h1-stamps io_uring+stamps io_uring+bare libev+stamps libev+bare
+    compare h1-stamps io_uring io_uring+stamps io_uring+bare libev+stamps libev+bare
 }
 
 h2() {
