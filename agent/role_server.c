@@ -255,6 +255,9 @@ static enum ls_err server_prepare(void *role, const Ls__Prepare *prepare, struct
     int n;
 
     server_release(s);
+    if (prepare->workload != NULL &&
+        prepare->workload->protocol_case == LS__WORKLOAD__PROTOCOL_PROCESS)
+        return ls_fail(diag, LS_EINVAL, "this agent does not run process workloads");
     if (!agent_policy_runs_programs(s->env.policy))
         return agent_policy_no_programs(s->env.policy, diag);
     if (prepare->target == NULL || prepare->target->ready == NULL ||

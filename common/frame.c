@@ -44,6 +44,7 @@ bool ls_report_fits_role(Ls__Envelope__BodyCase body, Ls__Role role)
     case LS__ENVELOPE__BODY_SAMPLE:
     case LS__ENVELOPE__BODY_TARGET_LOG:
     case LS__ENVELOPE__BODY_SERVER:
+    case LS__ENVELOPE__BODY_PROCESS:
         return role == LS__ROLE__ROLE_SERVER;
     default:
         return false;

@@ -15,15 +15,16 @@
 #include "common/identity.h"
 #include "common/msg_model.h"
 #include "common/units.h"
+#include "coordinator/plan/trials.h"
 
 /* ---- placeholders -----------------------------------------------------------------------------
  */
 
-static const char *const placeholders[] = { "dir", "host", "port", "cpus" };
+static const char *const placeholders[] = { "dir", "host", "port", "cpus", "program" };
 
 /* Only {[a-z_]+} counts as a placeholder: programs have braces of their own. */
-static void check_placeholders(struct coord_plan_checker *c, const ProtobufCMessage *message,
-                               const char *field, int index, const char *text)
+void coord_plan_check_placeholders(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                                   const char *field, int index, const char *text)
 {
     char name[24];
 
@@ -47,7 +48,9 @@ static void check_placeholders(struct coord_plan_checker *c, const ProtobufCMess
         else
             coord_plan_check_say(
                 c, message, field, index,
-                "unknown placeholder {%s}: known are {dir}, {host}, {port} and {cpus}", name);
+                "unknown placeholder {%s}: known are {dir}, {host}, {port}, {cpus} and "
+                "{program}",
+                name);
         return;
     }
 }
@@ -59,7 +62,7 @@ static void check_words(struct coord_plan_checker *c, const Ls__Target *target, 
         coord_plan_check_say(c, &target->base, field, 0,
                              "is empty: the name of a program is expected");
     for (size_t i = 0; i < count; i++)
-        check_placeholders(c, &target->base, field, (int)i, words[i]);
+        coord_plan_check_placeholders(c, &target->base, field, (int)i, words[i]);
 }
 
 /* ---- files ------------------------------------------------------------------------------------
@@ -138,75 +141,86 @@ bool coord_plan_check_file(struct coord_plan_checker *c, const ProtobufCMessage 
     return false;
 }
 
-static void check_file(struct coord_plan_checker *c, const Ls__Target *target, size_t index)
+static void check_file(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                       char *const *files, size_t index)
 {
-    const char *file = target->files[index];
+    const char *file = files[index];
     const char *name = base_name(file);
     struct ls_diag diag;
 
     if (*name == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
-        coord_plan_check_say(c, &target->base, "files", (int)index,
-                             "the name of a file is expected");
+        coord_plan_check_say(c, message, "files", (int)index, "the name of a file is expected");
         return;
     }
     if (ls_fs_name_check(name, &diag) != LS_OK) {
-        coord_plan_check_say(c, &target->base, "files", (int)index, "%s", diag.text);
+        coord_plan_check_say(c, message, "files", (int)index, "%s", diag.text);
         return;
     }
     if (strcmp(name, "target.log") == 0) {
-        coord_plan_check_say(c, &target->base, "files", (int)index,
+        coord_plan_check_say(c, message, "files", (int)index,
                              "'target.log' is where the target's output goes: rename the file");
         return;
     }
     for (size_t k = 0; k < index; k++) {
-        if (ls_fs_names_clash(base_name(target->files[k]), name)) {
+        if (ls_fs_names_clash(base_name(files[k]), name)) {
             coord_plan_check_say(
-                c, &target->base, "files", (int)index,
+                c, message, "files", (int)index,
                 "'%.64s' is the name of files[%zu], too%s, and both would be copied into "
                 "{dir}: rename one",
-                name, k, strcmp(base_name(target->files[k]), name) == 0 ? "" : " (but for case)");
+                name, k, strcmp(base_name(files[k]), name) == 0 ? "" : " (but for case)");
             return;
         }
     }
-    (void)coord_plan_check_file(c, &target->base, "files", (int)index, file, COORD_PLAN_FILES_MAX);
+    (void)coord_plan_check_file(c, message, "files", (int)index, file, COORD_PLAN_FILES_MAX);
+}
+
+void coord_plan_check_shipped(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                              char *const *files, size_t count)
+{
+    if (!coord_plan_check_few(c, message, "files", count))
+        return;
+    for (size_t i = 0; i < count; i++)
+        check_file(c, message, files, i);
 }
 
 /* ---- the rest ---------------------------------------------------------------------------------
  */
 
-static void check_env(struct coord_plan_checker *c, const Ls__Target *target)
+void coord_plan_check_variable(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                               const char *name, const char *value)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
     static const char others[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
 
-    for (size_t i = 0; i < target->n_env; i++) {
-        const Ls__Target__EnvEntry *entry = target->env[i];
-        const char *name = entry->key;
-
-        if (*name == '\0' || strchr(letters, *name) == NULL || name[strspn(name, others)] != '\0')
-            coord_plan_check_say(c, &entry->base, NULL, -1,
-                                 "is no name for a variable: letters, digits and '_', and no digit "
-                                 "first");
-        else
-            check_placeholders(c, &entry->base, "value", -1, entry->value);
-    }
+    if (*name == '\0' || strchr(letters, *name) == NULL || name[strspn(name, others)] != '\0')
+        coord_plan_check_say(c, message, NULL, -1,
+                             "is no name for a variable: letters, digits and '_', and no digit "
+                             "first");
+    else
+        coord_plan_check_placeholders(c, message, "value", -1, value);
 }
 
-static void check_host(struct coord_plan_checker *c, const Ls__Target *target)
+static void check_env(struct coord_plan_checker *c, const Ls__Target *target)
+{
+    for (size_t i = 0; i < target->n_env; i++)
+        coord_plan_check_variable(c, &target->env[i]->base, target->env[i]->key,
+                                  target->env[i]->value);
+}
+
+void coord_plan_check_address(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                              const char *host)
 {
     unsigned char address[sizeof(struct in6_addr)];
 
-    if (target->host == NULL || strcmp(target->host, "auto") == 0 ||
-        inet_pton(AF_INET, target->host, address) == 1 ||
-        inet_pton(AF_INET6, target->host, address) == 1)
+    if (host == NULL || inet_pton(AF_INET, host, address) == 1 ||
+        inet_pton(AF_INET6, host, address) == 1)
         return;
-    if (strcasecmp(target->host, "localhost") == 0)
-        coord_plan_check_say(c, &target->base, "host", -1,
+    if (strcasecmp(host, "localhost") == 0)
+        coord_plan_check_say(c, message, "host", -1,
                              "names are not looked up: write 127.0.0.1, or ::1");
     else
-        coord_plan_check_say(c, &target->base, "host", -1,
-                             "'%.64s' is no IPv4 or IPv6 address: names are not looked up",
-                             target->host);
+        coord_plan_check_say(c, message, "host", -1,
+                             "'%.64s' is no IPv4 or IPv6 address: names are not looked up", host);
 }
 
 static void check_signal(struct coord_plan_checker *c, const Ls__Stop *stop)
@@ -240,6 +254,12 @@ static void check_signal(struct coord_plan_checker *c, const Ls__Stop *stop)
                              stop->signal);
 }
 
+void coord_plan_check_stop(struct coord_plan_checker *c, const Ls__Stop *stop)
+{
+    check_signal(c, stop);
+    coord_plan_check_duration(c, &stop->base, "grace", stop->grace, 0, 600 * LS_NS_PER_S);
+}
+
 /* What only makes sense for a program that Lockstep starts. */
 static void refuse_start(struct coord_plan_checker *c, const Ls__Target *target)
 {
@@ -250,6 +270,7 @@ static void refuse_start(struct coord_plan_checker *c, const Ls__Target *target)
         { "command", target->n_command > 0 }, { "files", target->n_files > 0 },
         { "version", target->n_version > 0 }, { "env", target->n_env > 0 },
         { "stop", target->stop != NULL },     { "server", target->server != NULL },
+        { "probe", target->probe != NULL },   { "services", target->n_services > 0 },
     };
 
     for (size_t i = 0; i < LS_ARRAY_LEN(parts); i++) {
@@ -269,15 +290,11 @@ static void check_started(struct coord_plan_checker *c, const Ls__Target *target
     check_words(c, target, "command", target->command, target->n_command);
     check_words(c, target, "version", target->version, target->n_version);
     check_env(c, target);
-    if (coord_plan_check_few(c, &target->base, "files", target->n_files)) {
-        for (size_t i = 0; i < target->n_files; i++)
-            check_file(c, target, i);
-    }
-    if (target->stop != NULL) {
-        check_signal(c, target->stop);
-        coord_plan_check_duration(c, &target->stop->base, "grace", target->stop->grace, 0,
-                                  600 * LS_NS_PER_S);
-    }
+    coord_plan_check_shipped(c, &target->base, target->files, target->n_files);
+    if (target->stop != NULL)
+        coord_plan_check_stop(c, target->stop);
+    coord_plan_check_services(c, &target->base, target->services, target->n_services);
+    coord_plan_check_absent(c, target);
 }
 
 /* Who is not listed may still come, where there are seats for anybody. */
@@ -303,15 +320,35 @@ static void check_server(struct coord_plan_checker *c, const Ls__Target *target)
                              "'%.64s' is not the name of a server in fleet.agents", target->server);
 }
 
+/* Is it asked for by a workload whose clients connect to it, or by none? */
+static bool is_loaded(const struct coord_plan_checker *c, const Ls__Target *target)
+{
+    bool is_run = false;
+
+    for (size_t i = 0; i < c->plan->n_workloads && target->name != NULL; i++) {
+        const Ls__Workload *w = c->plan->workloads[i];
+
+        if (!coord_workload_has_target(w, target->name))
+            continue;
+        if (w->protocol_case != LS__WORKLOAD__PROTOCOL_PROCESS)
+            return true;
+        is_run = true;
+    }
+    return !is_run;
+}
+
 void coord_plan_check_target(struct coord_plan_checker *c, const Ls__Target *target)
 {
     coord_plan_check_name(c, &target->base, target->name, "target");
-    if (!target->has_port)
+    if (!target->has_port && !is_loaded(c, target))
+        ; /* a program that is only run listens on nothing */
+    else if (!target->has_port)
         coord_plan_check_say(c, &target->base, "port", -1,
                              "is missing: the port that it listens on, 1 to 65535");
     else
         coord_plan_check_range(c, &target->base, "port", target->port, 1, 65535);
-    check_host(c, target);
+    if (target->host == NULL || strcmp(target->host, "auto") != 0)
+        coord_plan_check_address(c, &target->base, target->host);
     check_server(c, target);
     if (target->external)
         refuse_start(c, target);

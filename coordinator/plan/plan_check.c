@@ -247,13 +247,23 @@ static void check_agents(struct coord_plan_checker *c, const Ls__Fleet *fleet)
         c->clients = clients;
 }
 
+bool coord_plan_needs_clients(const Ls__Plan *plan)
+{
+    for (size_t i = 0; i < plan->n_workloads; i++) {
+        if (plan->workloads[i]->protocol_case != LS__WORKLOAD__PROTOCOL_PROCESS)
+            return true;
+    }
+    return plan->n_workloads == 0;
+}
+
 static void check_fleet(struct coord_plan_checker *c)
 {
     const Ls__Fleet *fleet = c->plan->fleet;
 
     if (fleet == NULL)
         return;
-    coord_plan_check_range(c, &fleet->base, "clients", fleet->clients, 1, CLIENTS_MAX);
+    coord_plan_check_range(c, &fleet->base, "clients", fleet->clients,
+                           coord_plan_needs_clients(c->plan), CLIENTS_MAX);
     if (fleet->clients >= 1 && fleet->clients <= CLIENTS_MAX)
         c->clients = fleet->clients;
     check_agents(c, fleet);

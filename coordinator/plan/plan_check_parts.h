@@ -40,6 +40,32 @@ bool coord_plan_check_few(struct coord_plan_checker *c, const ProtobufCMessage *
 bool coord_plan_check_file(struct coord_plan_checker *c, const ProtobufCMessage *message,
                            const char *field, int index, const char *file, uint64_t max_bytes);
 
+/* Files that go into {dir}, under the last part of their names. */
+void coord_plan_check_shipped(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                              char *const *files, size_t count);
+/* Words and values with {dir} and the like in them. */
+void coord_plan_check_placeholders(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                                   const char *field, int index, const char *text);
+/* message is the entry of a mapping of variables. */
+void coord_plan_check_variable(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                               const char *name, const char *value);
+/* An extended regular expression, a SHA-256 in hex, a literal address; NULL: not given, fine. */
+void coord_plan_check_pattern(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                              const char *field, const char *pattern);
+void coord_plan_check_sha256(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                             const char *field, const char *hex);
+void coord_plan_check_address(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                              const char *host);
+void coord_plan_check_stop(struct coord_plan_checker *c, const Ls__Stop *stop);
+/* Probe, program, what does not apply and what was published. */
+void coord_plan_check_absent(struct coord_plan_checker *c, const Ls__Target *target);
+void coord_plan_check_services(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                               Ls__Service *const *services, size_t count);
+void coord_plan_check_process(struct coord_plan_checker *c, const Ls__Workload *w);
+/* Is there anything for clients to do? Process workloads are the servers'. */
+bool coord_plan_needs_clients(const Ls__Plan *plan);
+/* The environment's, that a plan may name; NULL: it is not set, or empty. */
+const char *coord_plan_variable(const char *name);
 void coord_plan_check_tls(struct coord_plan_checker *c, const Ls__Tls *tls);
 void coord_plan_check_target(struct coord_plan_checker *c, const Ls__Target *target);
 void coord_plan_check_workload(struct coord_plan_checker *c, const Ls__Workload *workload);
@@ -75,6 +101,10 @@ enum ls_err coord_plan_first_values(Ls__Request *request, const Ls__Data *data,
 #define COORD_DEFAULT_INTERVAL_NS          INT64_C(1000000000) /* or all of measure, if that is less */
 #define COORD_DEFAULT_READY_TIMEOUT_NS     INT64_C(10000000000)
 #define COORD_DEFAULT_STOP_GRACE_NS        INT64_C(6000000000)
+#define COORD_DEFAULT_PROCESS_RUNS         10u
+#define COORD_DEFAULT_PROCESS_TIMEOUT_NS   INT64_C(60000000000)
+#define COORD_DEFAULT_PROCESS_OUTPUT_BYTES (UINT64_C(8) << 20)
+#define COORD_DEFAULT_PROBE_TIMEOUT_NS     INT64_C(5000000000)
 #define COORD_DEFAULT_MESSAGE_BYTES        64u
 #define COORD_CAPACITY_TAIL                20 /* requests beyond a percentile that a probe should see */
 #define COORD_DEFAULT_CAPACITY_WARMUP_NS   INT64_C(1000000000) /* of each probe */

@@ -196,9 +196,86 @@ static bool complete_load(Ls__Workload *w)
     }
 }
 
+/* "sigterm" becomes "TERM". */
+static void normalise_signal(char *name)
+{
+    size_t skip = strncasecmp(name, "SIG", 3) == 0 ? 3 : 0;
+    size_t len = strlen(name + skip);
+
+    (void)memmove(name, name + skip, len + 1);
+    for (char *c = name; *c != '\0'; c++) {
+        if (*c >= 'a' && *c <= 'z')
+            *c = (char)(*c - 'a' + 'A');
+    }
+}
+
+static bool complete_stop(Ls__Stop *stop)
+{
+    if (!fill_text(&stop->signal, ls__stop__signal__default_value) ||
+        !fill_duration(&stop->grace, COORD_DEFAULT_STOP_GRACE_NS))
+        return false;
+    normalise_signal(stop->signal);
+    return true;
+}
+
+static bool complete_service(Ls__Service *service)
+{
+    service->stop = or_new(service->stop, &ls__stop__descriptor);
+    if (service->stop == NULL || !complete_stop(service->stop))
+        return false;
+    return fill_text(&service->host, ls__service__host__default_value) &&
+           fill_duration(&service->timeout, COORD_DEFAULT_READY_TIMEOUT_NS);
+}
+
+static bool complete_services(Ls__Service *const *services, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!complete_service(services[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool complete_expect(Ls__ProcessExpect *expect)
+{
+    expect->has_exit = 1;
+    if (expect->n_outcomes > 0)
+        return true;
+    expect->outcomes = calloc(1, sizeof(*expect->outcomes));
+    expect->n_outcomes = expect->outcomes != NULL; /* graceful */
+    return expect->outcomes != NULL;
+}
+
+/* Without a time that says how long, so many runs. */
+static bool complete_process(Ls__Workload *w)
+{
+    Ls__Process *p = w->process;
+
+    if (!p->has_runs && w->measure == NULL) {
+        p->has_runs = 1;
+        p->runs = COORD_DEFAULT_PROCESS_RUNS;
+    }
+    p->has_warmup_runs = p->has_concurrency = 1;
+    p->expect = or_new(p->expect, &ls__process_expect__descriptor);
+    p->output = or_new(p->output, &ls__size__descriptor);
+    if (p->expect == NULL || p->output == NULL || !complete_expect(p->expect))
+        return false;
+    if (p->output->bytes == 0)
+        p->output->bytes = COORD_DEFAULT_PROCESS_OUTPUT_BYTES;
+    w->connections = 0;
+    return fill_duration(&w->warmup, 0) && fill_duration(&w->measure, 0) &&
+           fill_duration(&w->timeout, COORD_DEFAULT_PROCESS_TIMEOUT_NS) &&
+           fill_duration(&w->interval, COORD_DEFAULT_INTERVAL_NS) && complete_load(w);
+}
+
 static bool complete_workload(Ls__Workload *w)
 {
     int64_t interval_ns = COORD_DEFAULT_INTERVAL_NS;
+
+    if (!complete_services(w->services, w->n_services))
+        return false;
+    if (w->protocol_case == LS__WORKLOAD__PROTOCOL_PROCESS)
+        return complete_process(w);
 
     if (!fill_duration(&w->warmup, coord_load_default_warmup_ns(w)) ||
         !fill_duration(&w->measure, coord_load_measure_ns(w)) ||
@@ -240,7 +317,8 @@ static enum ls_err fill_ready_request(const Ls__Plan *plan, const char *base_dir
     for (size_t i = 0; i < plan->n_workloads; i++) {
         const Ls__Workload *w = plan->workloads[i];
 
-        if (!coord_workload_has_target(w, target->name))
+        if (!coord_workload_has_target(w, target->name) ||
+            w->protocol_case == LS__WORKLOAD__PROTOCOL_PROCESS)
             continue;
         if (w->protocol_case == LS__WORKLOAD__PROTOCOL_WEBSOCKET)
             return LS_OK; /* ready is whoever agrees to WebSocket */
@@ -251,19 +329,6 @@ static enum ls_err fill_ready_request(const Ls__Plan *plan, const char *base_dir
         return coord_plan_first_values(target->ready->request, w->http->data, base_dir);
     }
     return LS_OK;
-}
-
-/* "sigterm" becomes "TERM". */
-static void normalise_signal(char *name)
-{
-    size_t skip = strncasecmp(name, "SIG", 3) == 0 ? 3 : 0;
-    size_t len = strlen(name + skip);
-
-    (void)memmove(name, name + skip, len + 1);
-    for (char *c = name; *c != '\0'; c++) {
-        if (*c >= 'a' && *c <= 'z')
-            *c = (char)(*c - 'a' + 'A');
-    }
 }
 
 static bool fill_alpn(Ls__Tls *tls)
@@ -285,6 +350,33 @@ static bool complete_tls(Ls__Tls *tls)
            fill_text(&tls->max_version, ls__tls__max_version__default_value) && fill_alpn(tls);
 }
 
+const char *coord_plan_variable(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+/* What the environment names takes the place of what the plan does. */
+static bool complete_absent(Ls__Target *target)
+{
+    const char *named =
+        target->program_variable != NULL ? coord_plan_variable(target->program_variable) : NULL;
+    char *copy;
+
+    if (target->probe != NULL &&
+        !fill_duration(&target->probe->timeout, COORD_DEFAULT_PROBE_TIMEOUT_NS))
+        return false;
+    if (named == NULL)
+        return true;
+    copy = strdup(named);
+    if (copy == NULL)
+        return false;
+    free(target->program);
+    target->program = copy;
+    return true;
+}
+
 static enum ls_err complete_target(const Ls__Plan *plan, const char *base_dir, Ls__Target *target)
 {
     target->ready = or_new(target->ready, &ls__ready__descriptor);
@@ -295,10 +387,9 @@ static enum ls_err complete_target(const Ls__Plan *plan, const char *base_dir, L
         return LS_ENOMEM;
     if (!fill_text(&target->host, ls__target__host__default_value) ||
         !fill_duration(&target->ready->timeout, COORD_DEFAULT_READY_TIMEOUT_NS) ||
-        !fill_text(&target->stop->signal, ls__stop__signal__default_value) ||
-        !fill_duration(&target->stop->grace, COORD_DEFAULT_STOP_GRACE_NS))
+        !complete_stop(target->stop) || !complete_services(target->services, target->n_services) ||
+        !complete_absent(target))
         return LS_ENOMEM;
-    normalise_signal(target->stop->signal);
     target->has_external = 1;
     return fill_ready_request(plan, base_dir, target);
 }
@@ -326,6 +417,8 @@ static bool complete_fleet(Ls__Plan *plan)
     }
     if (!fleet->has_clients && clients > 0)
         fleet->clients = clients;
+    else if (!fleet->has_clients && !coord_plan_needs_clients(plan))
+        fleet->clients = 0;
     fleet->has_clients = 1;
     had_servers = fleet->has_servers;
     fleet->has_servers = 1;

@@ -202,7 +202,8 @@ static void add_trial(const Ls__Plan *plan, const struct coord_trial *trial,
                       struct coord_budget *budget)
 {
     const Ls__Workload *w = trial->workload;
-    uint32_t per_client = (uint32_t)ls_share(w->connections, plan->fleet->clients, 0);
+    uint32_t per_client =
+        plan->fleet->clients > 0 ? (uint32_t)ls_share(w->connections, plan->fleet->clients, 0) : 0;
     int64_t window_ns =
         coord_load_is_search(w) ? w->load->capacity->budget->ns : w->warmup->ns + w->measure->ns;
 

@@ -104,7 +104,7 @@ static uint32_t workers_of(const struct run *r, const struct coord_agent *a, uin
         return 0;
     if (n == 0)
         n = ls_cpuset_count(&a->cpus);
-    if (n > connections / clients)
+    if (clients > 0 && n > connections / clients)
         n = connections / clients;
     return n > 0 ? n : 1;
 }

@@ -197,6 +197,7 @@ static const struct decision decisions[] = {
     { LS__ENVELOPE__BODY_SAMPLE, true, { __, __, __, __, __, __, __, __, __ } },
     { LS__ENVELOPE__BODY_TARGET_LOG, true, { __, __, __, __, __, __, __, __, __ } },
     { LS__ENVELOPE__BODY_SERVER, true, { __, __, __, __, __, __, __, __, __ } },
+    { LS__ENVELOPE__BODY_PROCESS, true, { __, __, __, __, __, __, __, __, __ } },
 };
 #undef I
 #undef P

@@ -41,6 +41,7 @@ static const struct decision decisions[] = {
     { LS__ENVELOPE__BODY_SAMPLE, false, true, false, false, false, true },
     { LS__ENVELOPE__BODY_TARGET_LOG, false, true, false, false, false, true },
     { LS__ENVELOPE__BODY_SERVER, false, true, false, false, false, true },
+    { LS__ENVELOPE__BODY_PROCESS, false, true, false, false, false, true },
 };
 
 static const struct decision *decide(const ProtobufCFieldDescriptor *body)
