@@ -15,6 +15,7 @@ struct arguments {
     const char *resume;
     int64_t wait_ns;
     struct ls_option_list set;
+    bool quick;
     bool json;
     bool quiet;
     bool help;
@@ -39,6 +40,8 @@ static const struct ls_option run_rows[] = {
       "for agents that are missing, at the beginning and between trials" },
     { "resume", 0, LS_OPTION_TEXT, ROW(resume), "DIR", NULL, 1, 0,
       "go on with the run whose result is in DIR, at its first missing trial; PLAN may be left out" },
+    { "quick", 0, LS_OPTION_FLAG, ROW(quick), NULL, NULL, 1, 0,
+      "seconds a row, once each: a first look" },
     { "json", 0, LS_OPTION_FLAG, ROW(json), NULL, NULL, 1, 0, "the result as one JSON document" },
     { "quiet", 'q', LS_OPTION_FLAG, ROW(quiet), NULL, NULL, 1, 0, "no progress on stderr" },
     { "help", 'h', LS_OPTION_FLAG, ROW(help), NULL, NULL, 1, 0, "this text" },
@@ -51,6 +54,8 @@ static const struct ls_option check_rows[] = {
       "of the order (the plan's, or drawn)" },
     { "set", 0, LS_OPTION_LIST, ROW(set), "PATH=VALUE", NULL, 1, 0,
       "change a field of the plan: workloads[0].measure=2s" },
+    { "quick", 0, LS_OPTION_FLAG, ROW(quick), NULL, NULL, 1, 0,
+      "seconds a row, once each: a first look" },
     { "json", 0, LS_OPTION_FLAG, ROW(json), NULL, NULL, 1, 0,
       "what would be done, or the mistakes, as one JSON document" },
     { "help", 'h', LS_OPTION_FLAG, ROW(help), NULL, NULL, 1, 0, "this text" },
@@ -88,6 +93,7 @@ static int run_or_check(const struct ls_option *rows, size_t count, bool check_o
                                                                 .only = args.only,
                                                                 .seed = args.seed,
                                                                 .set = args.set,
+                                                                .quick = args.quick,
                                                                 .json = args.json,
                                                                 .quiet = args.quiet,
                                                                 .check_only = check_only });

@@ -62,7 +62,8 @@ static enum ls_err read_plan(const struct coord_execute_options *options, struct
                                                   options->text != NULL ? strlen(options->text) : 0,
                                               .base_dir = options->base_dir,
                                               .set = options->set.items,
-                                              .set_count = options->set.count };
+                                              .set_count = options->set.count,
+                                              .quick = options->quick };
 
     return coord_plan_open(&source, issues, &p->plan);
 }
@@ -163,6 +164,7 @@ static int run(const struct coord_execute_options *options, const struct prepare
                                                .set_count = options->set.count,
                                                .only = options->only,
                                                .resumed = options->resumed,
+                                               .quick = options->quick,
                                                .quiet = options->quiet,
                                                .calibrating = options->calibrating,
                                                .workers_per_client = options->workers_per_client },

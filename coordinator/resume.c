@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "coordinator/cli.h"
 #include "coordinator/result/store.h"
@@ -13,9 +14,9 @@ static const char *find_mistake(const struct coord_execute_options *options)
 {
     if (options->out_dir != NULL)
         return "--out does not go with --resume: the result stays where it is";
-    if (options->seed != NULL || options->only != NULL || options->set.count > 0)
-        return "--seed, --only and --set do not go with --resume: they are those that the run was "
-               "begun with";
+    if (options->seed != NULL || options->only != NULL || options->set.count > 0 || options->quick)
+        return "--seed, --only, --set and --quick do not go with --resume: they are those that the "
+               "run was begun with";
     return NULL;
 }
 
@@ -39,6 +40,7 @@ static int go_on(const struct coord_execute_options *options, struct coord_resum
     if (all.listen == NULL && result->listen[0] != '\0')
         all.listen = result->listen;
     all.seed = seed;
+    all.quick = strcmp(result->profile, "quick") == 0;
     all.only = result->only[0] != '\0' ? result->only : NULL;
     all.set = (struct ls_option_list){ .items = changes.out, .count = result->n_changes };
     all.resume = NULL;

@@ -92,6 +92,9 @@ static void add_head(struct ls_buf *buf, const Ls__Plan *plan, const struct coor
         ls_buf_addf(buf, ": %s", plan->description);
     ls_buf_addf(buf, "\n%zu trial%s, %s", trials->count, trials->count == 1 ? "" : "s",
                 order == NULL ? "?" : order);
+    if (plan->schedule->discard > 0)
+        ls_buf_addf(buf, ", of which %" PRIu32 " round%s discarded (-)", plan->schedule->discard,
+                    plan->schedule->discard == 1 ? " is" : "s are");
     ls_buf_addf(buf, ", seed %" PRIu64, trials->seed);
     ls_buf_addf(buf, "; about %s, at most %s\n\n",
                 about(budget->expected_ns, expected, sizeof(expected)),
@@ -110,10 +113,13 @@ static void add_rows(struct ls_buf *buf, const struct coord_trials *trials)
         char load[LOAD_TEXT_MAX];
         char warmup[48];
         char window[48];
+        char round[16] = "-"; /* discarded */
 
-        ls_buf_addf(buf, "%*" PRIu32 "  %-*s  %-*s  %3" PRIu32 "  %-*s  %-8s  %s%s\n", w.index,
-                    t->index, w.target, t->target->name, w.workload, t->workload->name,
-                    t->repetition, w.load, load_text(t->workload, load, sizeof(load)),
+        if (t->repetition > 0)
+            (void)snprintf(round, sizeof(round), "%" PRIu32, t->repetition);
+        ls_buf_addf(buf, "%*" PRIu32 "  %-*s  %-*s  %3s  %-*s  %-8s  %s%s\n", w.index, t->index,
+                    w.target, t->target->name, w.workload, t->workload->name, round, w.load,
+                    load_text(t->workload, load, sizeof(load)),
                     ls_format_duration(t->workload->warmup->ns, warmup, sizeof(warmup)),
                     coord_load_is_fixed_count(t->workload) ? "up to " : "",
                     ls_format_duration(t->workload->measure->ns, window, sizeof(window)));

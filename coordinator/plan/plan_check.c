@@ -19,6 +19,7 @@
 #define CLIENTS_MAX     8000u
 #define SERVERS_MAX     64u
 #define REPETITIONS_MAX 1000u
+#define DISCARD_MAX     100u
 /* What else is in the frame that hands a trial to an agent. */
 #define FRAME_RESERVE (256u << 10)
 
@@ -284,6 +285,7 @@ static void check_schedule(struct coord_plan_checker *c)
         return;
     coord_plan_check_range(c, &schedule->base, "repetitions", schedule->repetitions, 1,
                            REPETITIONS_MAX);
+    coord_plan_check_range(c, &schedule->base, "discard", schedule->discard, 0, DISCARD_MAX);
     if (schedule->has_seed && schedule->seed > COORD_PLAN_SEED_MAX)
         coord_plan_check_say(c, &schedule->base, "seed", -1,
                              "%" PRIu64 " is out of range: 0 to %" PRIu64
@@ -441,13 +443,15 @@ static void check_sizes(struct coord_plan_checker *c)
 static void check_trial_count(struct coord_plan_checker *c)
 {
     const Ls__Plan *plan = c->plan;
-    uint64_t repetitions = plan->schedule == NULL ? 3 : plan->schedule->repetitions;
+    uint64_t repetitions = plan->schedule == NULL
+                               ? 3
+                               : (uint64_t)plan->schedule->repetitions + plan->schedule->discard;
     uint64_t pairs = 0;
 
     for (size_t w = 0; w < plan->n_workloads; w++)
         pairs +=
             plan->workloads[w]->n_targets == 0 ? plan->n_targets : plan->workloads[w]->n_targets;
-    if (repetitions <= REPETITIONS_MAX && pairs * repetitions > COORD_TRIALS_MAX)
+    if (repetitions <= REPETITIONS_MAX + DISCARD_MAX && pairs * repetitions > COORD_TRIALS_MAX)
         coord_plan_check_say(c, &plan->base, "workloads", -1,
                              "%" PRIu64 " pairs of target and workload, %" PRIu64
                              " times each, are "
@@ -499,6 +503,7 @@ enum ls_err coord_plan_check(Ls__Plan *plan, const struct ls_marks *marks, const
     check_targets(&c);
     read_traces(&c, plan);
     check_workloads(&c);
+    coord_plan_check_tables(&c);
     check_trial_count(&c);
     if (issues->count + issues->dropped == 0)
         check_sizes(&c);

@@ -72,6 +72,7 @@ void coord_plan_check_workload(struct coord_plan_checker *c, const Ls__Workload 
 /* Arrival law, think time and lifetime. */
 void coord_plan_check_load(struct coord_plan_checker *c, const Ls__Workload *workload);
 void coord_plan_check_http(struct coord_plan_checker *c, const Ls__Http *http);
+void coord_plan_check_tables(struct coord_plan_checker *c);
 void coord_plan_check_websocket(struct coord_plan_checker *c, const Ls__Workload *w);
 /* An HTTP header's name, and what is wrong with a value (NULL: nothing). */
 bool coord_plan_is_token(const char *text);

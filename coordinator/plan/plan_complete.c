@@ -1,5 +1,6 @@
 #include "coordinator/plan/plan_check_parts.h"
 
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -433,6 +434,38 @@ static bool complete_fleet(Ls__Plan *plan)
            fill_duration(&fleet->max_start_skew, COORD_DEFAULT_START_SKEW_NS);
 }
 
+/* A column for each target that the table takes. */
+static bool fill_columns(const Ls__Plan *plan, Ls__PageTable *table)
+{
+    table->columns = calloc(plan->n_targets + 1, sizeof(Ls__PageColumn *));
+    for (size_t i = 0; table->columns != NULL && i < plan->n_targets; i++) {
+        const char *name = plan->targets[i]->name;
+        Ls__PageColumn *column;
+        bool wanted = table->n_targets == 0;
+
+        for (size_t k = 0; k < table->n_targets; k++)
+            wanted = wanted || fnmatch(table->targets[k], name, 0) == 0;
+        if (!wanted)
+            continue;
+        column = or_new(NULL, &ls__page_column__descriptor);
+        if (column == NULL)
+            return false;
+        table->columns[table->n_columns++] = column;
+        column->title = strdup(name);
+        column->target = strdup(name);
+        if (column->title == NULL || column->target == NULL)
+            return false;
+    }
+    return table->columns != NULL;
+}
+
+static bool complete_table(const Ls__Plan *plan, Ls__PageTable *table)
+{
+    table->has_rows = table->has_statistic = table->has_compare = 1;
+    return fill_text(&table->metric, ls__page_table__metric__default_value) &&
+           (table->n_columns > 0 || fill_columns(plan, table));
+}
+
 enum ls_err coord_plan_complete(Ls__Plan *plan, const char *base_dir)
 {
     if (!complete_fleet(plan))
@@ -442,8 +475,13 @@ enum ls_err coord_plan_complete(Ls__Plan *plan, const char *base_dir)
         return LS_ENOMEM;
     plan->schedule->has_repetitions = 1;
     plan->schedule->has_order = 1;
+    plan->schedule->has_discard = 1;
     for (size_t i = 0; i < plan->n_workloads; i++) {
         if (!complete_workload(plan->workloads[i]))
+            return LS_ENOMEM;
+    }
+    for (size_t i = 0; i < plan->n_tables; i++) {
+        if (!complete_table(plan, plan->tables[i]))
             return LS_ENOMEM;
     }
     for (size_t i = 0; i < plan->n_targets; i++) {

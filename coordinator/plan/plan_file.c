@@ -10,6 +10,8 @@
 #include "common/fs.h"
 #include "common/msg_marks.h"
 #include "coordinator/plan/plan_check.h"
+#include "coordinator/plan/plan_expand.h"
+#include "coordinator/plan/plan_quick.h"
 
 /* ---- the text ---------------------------------------------------------------------------------
  */
@@ -201,9 +203,11 @@ static enum ls_err read_and_check(const struct coord_plan_source *source, struct
 
     if (p->plan == NULL)
         return read;
+    if (source->quick && !coord_plan_quick(p->plan))
+        return LS_ENOMEM;
     set = coord_plan_set(p->plan, p->marks, source->set, source->set_count, issues);
-    if (set == LS_ENOMEM)
-        return set;
+    if (set == LS_ENOMEM || coord_plan_expand(p->plan, p->base_dir) != LS_OK)
+        return LS_ENOMEM;
     check = coord_plan_check(p->plan, p->marks, p->base_dir, issues);
     return read != LS_OK ? read : set != LS_OK ? set : check;
 }

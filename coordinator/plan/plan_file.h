@@ -14,6 +14,7 @@ struct coord_plan_source {
     const char *base_dir;   /* that its files are relative to; NULL: the folder of file */
     const char *const *set; /* "path=value" each, applied in this order */
     size_t set_count;
+    bool quick; /* seconds a row: plan_quick.h */
 };
 
 struct coord_plan {

@@ -64,20 +64,20 @@ static void shuffle(struct coord_trial *items, size_t count, struct ls_rng *rng)
     }
 }
 
-static void fill_rounds(const struct coord_trial *pairs, size_t pair_count, uint32_t repetitions,
-                        Ls__Order order, uint64_t seed, struct coord_trial *items)
+static void fill_rounds(const struct coord_trial *pairs, size_t pair_count, uint32_t rounds,
+                        const Ls__Schedule *schedule, uint64_t seed, struct coord_trial *items)
 {
-    for (uint32_t r = 0; r < repetitions; r++) {
+    for (uint32_t r = 0; r < rounds; r++) {
         struct coord_trial *round = items + (size_t)r * pair_count;
         struct ls_rng rng;
 
         for (size_t p = 0; p < pair_count; p++) {
-            size_t at = order == LS__ORDER__ORDER_SEQUENTIAL ? p * repetitions + r
-                                                             : (size_t)r * pair_count + p;
+            size_t at = schedule->order == LS__ORDER__ORDER_SEQUENTIAL ? p * rounds + r
+                                                                       : (size_t)r * pair_count + p;
             items[at] = pairs[p];
-            items[at].repetition = r + 1;
+            items[at].repetition = r < schedule->discard ? 0 : r - schedule->discard + 1;
         }
-        if (order == LS__ORDER__ORDER_SHUFFLED) {
+        if (schedule->order == LS__ORDER__ORDER_SHUFFLED) {
             /* A stream for each round: more repetitions leave the earlier rounds as they were. */
             ls_rng_init(&rng, seed, r);
             shuffle(round, pair_count, &rng);
@@ -132,27 +132,27 @@ enum ls_err coord_trials_expand(const Ls__Plan *plan, uint64_t seed, const char 
 {
     enum ls_err rc = LS_ENOMEM;
     size_t pair_count = list_pairs(plan, NULL);
-    uint32_t repetitions = plan->schedule->repetitions;
+    uint32_t rounds = plan->schedule->repetitions + plan->schedule->discard;
     struct coord_trial *pairs = NULL;
     struct coord_trial *items = NULL;
     size_t kept;
 
-    if (pair_count == 0 || repetitions == 0)
+    if (pair_count == 0 || rounds == 0)
         return ls_fail(diag, LS_EINVAL, "the plan has no trials");
-    if (pair_count > COORD_TRIALS_MAX / repetitions)
+    if (pair_count > COORD_TRIALS_MAX / rounds)
         return ls_fail(diag, LS_ERANGE,
                        "%zu pairs of target and workload, %u times each, are more "
                        "than %u trials: repeat less often or split the plan",
-                       pair_count, repetitions, COORD_TRIALS_MAX);
+                       pair_count, rounds, COORD_TRIALS_MAX);
     pairs = calloc(pair_count, sizeof(*pairs));
-    items = calloc(pair_count * repetitions, sizeof(*items));
+    items = calloc(pair_count * rounds, sizeof(*items));
     if (pairs == NULL || items == NULL) {
-        (void)ls_fail(diag, rc, "no memory for %zu trials", pair_count * repetitions);
+        (void)ls_fail(diag, rc, "no memory for %zu trials", pair_count * rounds);
         goto out;
     }
     (void)list_pairs(plan, pairs);
-    fill_rounds(pairs, pair_count, repetitions, plan->schedule->order, seed, items);
-    kept = keep_wanted(items, pair_count * repetitions, only);
+    fill_rounds(pairs, pair_count, rounds, plan->schedule, seed, items);
+    kept = keep_wanted(items, pair_count * rounds, only);
     if (kept == 0) {
         rc = fail_nothing_left(pairs, pair_count, only, diag);
         goto out;

@@ -22,7 +22,7 @@ struct coord_trial {
     uint32_t index; /* from 1, in the order of execution */
     const Ls__Target *target;
     const Ls__Workload *workload;
-    uint32_t repetition; /* from 1 */
+    uint32_t repetition; /* from 1; 0: of a round that is discarded */
 };
 
 struct coord_trials {
@@ -36,6 +36,7 @@ struct coord_trials {
  *   interleaved  all rounds in the plan's order
  *   sequential   all repetitions of a pair, then the next pair
  *   shuffled     each round in an order of its own, drawn from seed
+ * The rounds that are discarded come before the repetitions, as rounds like them.
  * only (NULL: all) is a glob on "target/workload", or on the target alone if it has no slash. What
  * it leaves keeps its order, and is numbered from 1. LS_EINVAL: it leaves nothing; diag lists what
  * there is. LS_ERANGE: more than COORD_TRIALS_MAX. LS_ENOMEM. On LS_OK the caller ends with

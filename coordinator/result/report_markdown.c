@@ -72,6 +72,23 @@ static void workload(struct ls_buf *out, const Ls__Result *result, const char *n
     ls_buf_adds(out, "\n");
 }
 
+/* The plan's own tables, in the place of one for each workload. */
+static void pages(struct ls_buf *out, const Ls__Result *result)
+{
+    struct page item = { .out = out, .list = true };
+    struct coord_say list = { .say = sentence, .ctx = &item };
+    struct coord_table rows;
+
+    for (size_t i = 0; i < result->n_pages; i++) {
+        heading(out, "##", result->pages[i]->title);
+        coord_part_page(result->pages[i], &rows);
+        table(out, &rows);
+        coord_part_page_notes(result->pages[i], &list);
+        ls_buf_adds(out, "\n");
+    }
+    out->ok = out->ok && !list.failed;
+}
+
 void coord_report_markdown(const Ls__Result *result, struct ls_buf *out)
 {
     struct page paragraph = { .out = out };
@@ -87,10 +104,11 @@ void coord_report_markdown(const Ls__Result *result, struct ls_buf *out)
     if (result->description[0] != '\0')
         sentence(&paragraph, COORD_STYLE_NONE, result->description);
     coord_part_status(result, &text);
-    for (size_t i = 0; i < n; i++)
+    pages(out, result);
+    for (size_t i = 0; i < n && result->n_pages == 0; i++)
         workload(out, result, names[i]);
     free(names);
-    if (result->n_trials == 1) {
+    if (result->n_trials == 1 && result->n_pages == 0) {
         heading(out, "##", "In detail");
         coord_part_latency(result->trials[0], &rows);
         table(out, &rows);

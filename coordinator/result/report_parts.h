@@ -27,6 +27,9 @@ void coord_part_latency(const Ls__Trial *trial, struct coord_table *out);
 /* The probes of a search by their rates: throughput and latency over load. No row: it was none. */
 void coord_part_probes(const Ls__Trial *trial, struct coord_table *out);
 void coord_part_standings(const Ls__Result *result, struct coord_table *out);
+/* A table in the shape of the plan's. Its columns' names are the page's, which has to outlive it.
+ */
+void coord_part_page(const Ls__Page *page, struct coord_table *out);
 
 /* ---- sentences. The text holds names as they are: say() must escape it. */
 
@@ -38,6 +41,8 @@ struct coord_say {
 
 /* "closed, 64 connections, 2 clients" and what the latencies are, of a workload's first trial. */
 void coord_part_load(const Ls__Result *result, const char *workload, struct coord_say *say);
+/* What is to be known of a page's table. */
+void coord_part_page_notes(const Ls__Page *page, struct coord_say *say);
 /* "nginx: 1.21x (1.18 to 1.25) more requests/s than node", "no difference shown ..." */
 void coord_part_comparisons(const Ls__Result *result, const char *workload, struct coord_say *say);
 /* What searches of this workload found, one by one. */

@@ -154,20 +154,13 @@ void coord_part_load(const Ls__Result *result, const char *workload, struct coor
 
 /* ---- comparisons */
 
-static unsigned runs_of(const Ls__Result *result, const char *workload, const char *target,
-                        const char *metric)
-{
-    const Ls__Summary *row = coord_summary_find(result, workload, target, metric);
-
-    return row != NULL ? row->n : 0;
-}
-
 /* The one with the larger median first, so that the ratio is at least 1. */
 static void compare(const Ls__Result *result, const char *workload, const char *a, const char *b,
                     const struct coord_metric *metric, struct coord_say *to)
 {
     const Ls__Summary *row_a = coord_summary_find(result, workload, a, metric->name);
     const Ls__Summary *row_b = coord_summary_find(result, workload, b, metric->name);
+    char text[COORD_RATIO_TEXT_MAX];
     struct coord_ratio ratio;
     enum ls_err rc;
 
@@ -183,18 +176,8 @@ static void compare(const Ls__Result *result, const char *workload, const char *
     to->failed = to->failed || rc == LS_ENOMEM;
     if (rc != LS_OK)
         return;
-    if (ratio.is_range)
-        say(to, COORD_STYLE_NONE,
-            "%.64s and %.64s: too few runs to tell by %s (%.2fx, from %u and %u)", a, b,
-            metric->noun, ratio.ratio, runs_of(result, workload, a, metric->name),
-            runs_of(result, workload, b, metric->name));
-    else if (!ratio.differs)
-        say(to, COORD_STYLE_NONE,
-            "%.64s and %.64s: no difference shown in %s (%.2fx, %.2f to %.2f)", a, b, metric->noun,
-            ratio.ratio, ratio.low, ratio.high);
-    else
-        say(to, COORD_STYLE_GOOD, "%.64s: %.2fx (%.2f to %.2f) %s than %.64s", a, ratio.ratio,
-            ratio.low, ratio.high, metric->more, b);
+    say(to, ratio.differs ? COORD_STYLE_GOOD : COORD_STYLE_NONE, "%s",
+        coord_ratio_describe(&ratio, metric, a, b, text, sizeof(text)));
 }
 
 /* Everybody against the best. */
@@ -252,6 +235,12 @@ void coord_part_notes(const Ls__Result *result, const char *workload, struct coo
     }
 }
 
+void coord_part_page_notes(const Ls__Page *page, struct coord_say *to)
+{
+    for (size_t i = 0; i < page->n_notes; i++)
+        say(to, COORD_STYLE_NONE, "%.1000s", page->notes[i]);
+}
+
 /* Only what was compared by an interval needs to be explained. */
 void coord_part_method(const Ls__Result *result, struct coord_say *to)
 {
@@ -265,8 +254,13 @@ void coord_part_method(const Ls__Result *result, struct coord_say *to)
         return;
     say(to, COORD_STYLE_NONE,
         "Figures are medians of the trials that count, max is the longest of all. Intervals: 95 %% "
-        "bootstrap of the medians, seed %" PRIu64 ".",
+        "bootstrap of the medians, seed %" PRIu64 ". ~: the runs spread over more than 10 %% of "
+        "their median.",
         result->seed);
+    say(to, COORD_STYLE_NONE,
+        "A difference is one where the interval of the ratio leaves 1 out and the rank-sum test of "
+        "the runs says p <= 0.05; from too few runs for that, one of more than 10 %% between all of "
+        "the one and all of the other.");
     if (fewest < COORD_STATS_ENOUGH)
         say(to, COORD_STYLE_NONE,
             "From %u runs an interval is hardly more than their range: fewer than %u cannot give "

@@ -43,6 +43,8 @@ static void median_cell(const Ls__Result *result, const char *workload, const ch
         coord_table_none(out);
     else
         coord_table_number(out, row->median, known->unit);
+    if (row != NULL && row->noisy)
+        coord_table_noisy(out);
 }
 
 static void latency_cells(const Ls__Result *result, const char *workload, const char *target,
@@ -85,7 +87,7 @@ static void verdicts_cell(const Ls__Result *result, const char *workload, const 
     for (size_t i = 0; i < result->n_trials; i++) {
         const Ls__Trial *trial = result->trials[i];
 
-        if (!belongs(trial, workload, target))
+        if (!belongs(trial, workload, target) || coord_trial_is_discarded(trial))
             continue;
         counts[trial->verdict <= LS__VERDICT__VERDICT_INVALID ? trial->verdict
                                                               : LS__VERDICT__VERDICT_INVALID]++;
@@ -161,7 +163,7 @@ static void cell_workload(const Ls__Trial *trial, struct coord_table *out)
 
 static void cell_repetition(const Ls__Trial *trial, struct coord_table *out)
 {
-    coord_table_number(out, trial->repetition, COORD_UNIT_COUNT);
+    coord_table_maybe(out, !coord_trial_is_discarded(trial), trial->repetition, COORD_UNIT_COUNT);
 }
 
 static void cell_status(const Ls__Trial *trial, struct coord_table *out)
@@ -455,20 +457,53 @@ void coord_part_latency(const Ls__Trial *trial, struct coord_table *out)
 }
 
 static const struct coord_column standings_columns[] = {
-    { "target", "target", true }, { "firsts", "first", false }, { "seconds", "second", false },
-    { "thirds", "third", false }, { "metrics", "of", false },
+    { "target", "target", true }, { "firsts", "first", false },   { "seconds", "second", false },
+    { "thirds", "third", false }, { "fourths", "fourth", false }, { "fifths", "fifth", false },
+    { "metrics", "of", false },
 };
 
+enum { PLACES_SHOWN = LS_ARRAY_LEN(standings_columns) - 2 };
+
+/* As many places as there are targets to take them, up to the fifth. */
 void coord_part_standings(const Ls__Result *result, struct coord_table *out)
 {
-    coord_table_init(out, standings_columns, LS_ARRAY_LEN(standings_columns));
+    struct coord_column columns[LS_ARRAY_LEN(standings_columns)];
+    size_t places = result->n_standings < PLACES_SHOWN ? result->n_standings : PLACES_SHOWN;
+
+    (void)memcpy(columns, standings_columns, sizeof(columns));
+    columns[places + 1] = standings_columns[PLACES_SHOWN + 1];
+    coord_table_init(out, columns, places + 2);
     for (size_t i = 0; i < result->n_standings; i++) {
         const Ls__Standing *standing = result->standings[i];
 
         coord_table_text(out, standing->target, COORD_STYLE_NONE);
-        coord_table_number(out, standing->firsts, COORD_UNIT_COUNT);
-        coord_table_number(out, standing->seconds, COORD_UNIT_COUNT);
-        coord_table_number(out, standing->thirds, COORD_UNIT_COUNT);
+        for (size_t p = 0; p < places; p++)
+            coord_table_maybe(out, p < standing->n_places,
+                              p < standing->n_places ? standing->places[p] : 0, COORD_UNIT_COUNT);
         coord_table_number(out, standing->metrics, COORD_UNIT_COUNT);
     }
+}
+
+/* ---- a page's tables */
+
+void coord_part_page(const Ls__Page *page, struct coord_table *out)
+{
+    struct coord_column *columns = calloc(page->n_columns + 1, sizeof(*columns));
+
+    if (columns == NULL) {
+        *out = (struct coord_table){ .ok = false };
+        return;
+    }
+    columns[0] = (struct coord_column){ page->rows_are, page->rows_are, true };
+    for (size_t i = 0; i < page->n_columns; i++)
+        columns[i + 1] = (struct coord_column){ page->columns[i], page->columns[i], false };
+    coord_table_init(out, columns, page->n_columns + 1);
+    for (size_t r = 0; r < page->n_rows; r++) {
+        const Ls__PageRow *row = page->rows[r];
+
+        coord_table_text(out, row->name, COORD_STYLE_NONE);
+        for (size_t i = 0; i < page->n_columns; i++)
+            coord_table_text(out, i < row->n_cells ? row->cells[i]->text : "", COORD_STYLE_NONE);
+    }
+    free(columns);
 }

@@ -143,16 +143,41 @@ static void searches(struct page *page, const Ls__Result *result)
     }
 }
 
-static void all_workloads(struct page *page, const Ls__Result *result)
+/* The plan's own tables, in the place of one for each workload. */
+static void pages(struct page *page, const Ls__Result *result)
+{
+    struct coord_say to = { .say = sentence, .ctx = page };
+    struct coord_table rows;
+
+    for (size_t i = 0; i < result->n_pages; i++) {
+        ls_buf_adds(page->out, "\n");
+        heading(page, result->pages[i]->title, NULL);
+        coord_part_page(result->pages[i], &rows);
+        table(page, &rows);
+        coord_part_page_notes(result->pages[i], &to);
+    }
+    page->out->ok = page->out->ok && !to.failed;
+}
+
+static void workloads(struct page *page, const Ls__Result *result)
 {
     const char **names = NULL;
     size_t n = coord_result_workloads(result, &names);
-    struct coord_table rows;
 
     page->out->ok = page->out->ok && names != NULL;
     for (size_t i = 0; i < n; i++)
         workload(page, result, names[i]);
     free(names);
+}
+
+static void all_trials(struct page *page, const Ls__Result *result)
+{
+    struct coord_table rows;
+
+    if (result->n_pages > 0)
+        pages(page, result);
+    else
+        workloads(page, result);
     if (result->n_trials == 0)
         return;
     searches(page, result);
@@ -231,10 +256,10 @@ void coord_report_text(const Ls__Result *result, const struct coord_report_optio
     heading(&page, result->name[0] != '\0' ? result->name : "lockstep", result->description);
     coord_part_status(result, &to);
     page.indent = "  ";
-    if (result->n_trials == 1)
+    if (result->n_trials == 1 && result->n_pages == 0)
         single(&page, result);
     else
-        all_workloads(&page, result);
+        all_trials(&page, result);
     verdict_line(&page, result);
     coord_part_reasons(result, &to);
     section(&page, "Targets", result, coord_part_targets);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/rng.h"
+#include "coordinator/result/rank_test.h"
 
 static int compare(const void *a, const void *b)
 {
@@ -29,6 +30,17 @@ static double quantile_of(const double *sorted, size_t n, double q)
     if (low + 1 >= n)
         return sorted[n - 1];
     return sorted[low] + (at - (double)low) * (sorted[low + 1] - sorted[low]);
+}
+
+static uint32_t count_outliers(const double *sorted, size_t n)
+{
+    double low = quantile_of(sorted, n, 0.25), high = quantile_of(sorted, n, 0.75);
+    double fence = 1.5 * (high - low);
+    uint32_t count = 0;
+
+    for (size_t i = 0; n >= COORD_OUTLIERS_FROM && i < n; i++)
+        count += sorted[i] < low - fence || sorted[i] > high + fence;
+    return count;
 }
 
 static double *sorted_copy(const double *values, size_t n)
@@ -107,6 +119,7 @@ enum ls_err coord_stats_compute(const double *values, size_t n, uint64_t seed, u
     stats.median = median_of(sorted, n);
     stats.spread = stats.median != 0 ? (stats.max - stats.min) / fabs(stats.median) : 0;
     stats.noisy = stats.spread > COORD_NOISY_SPREAD;
+    stats.outliers = count_outliers(sorted, n);
     stats.ci_is_range = n <= 2;
     stats.ci_low = stats.min;
     stats.ci_high = stats.max;
@@ -127,10 +140,21 @@ out:
     return rc;
 }
 
+/* With three runs a side no rank test can tell anything at 5 %, however far apart they are; what is
+ * further apart than runs are allowed to scatter is called a difference all the same. */
+static bool tells(const struct coord_ratio *ratio, double lowest, double highest)
+{
+    if (ratio->is_range || (ratio->low <= 1 && ratio->high >= 1))
+        return false;
+    if (ratio->enough)
+        return ratio->p <= COORD_STATS_LEVEL;
+    return lowest > 1 + COORD_NOISY_SPREAD || highest < 1 / (1 + COORD_NOISY_SPREAD);
+}
+
 enum ls_err coord_stats_ratio(const double *a, size_t na, const double *b, size_t nb, uint64_t seed,
                               uint64_t stream, struct coord_ratio *out)
 {
-    struct coord_ratio ratio = { .is_range = na <= 2 || nb <= 2 };
+    struct coord_ratio ratio = { .na = na, .nb = nb, .is_range = na <= 2 || nb <= 2 };
     double *sa = NULL, *sb = NULL, *ratios = NULL;
     uint32_t *tally = NULL;
     struct ls_rng rng;
@@ -162,10 +186,13 @@ enum ls_err coord_stats_ratio(const double *a, size_t na, const double *b, size_
         qsort(ratios, COORD_BOOTSTRAP_RESAMPLES, sizeof(*ratios), compare);
         ratio.low = quantile_of(ratios, COORD_BOOTSTRAP_RESAMPLES, 0.025);
         ratio.high = quantile_of(ratios, COORD_BOOTSTRAP_RESAMPLES, 0.975);
-        ratio.differs = ratio.low > 1 || ratio.high < 1;
     }
+    ratio.enough = coord_rank_least_p(na, nb) <= COORD_STATS_LEVEL;
+    rc = coord_rank_test(a, na, b, nb, &ratio.p);
+    if (rc != LS_OK)
+        goto out;
+    ratio.differs = tells(&ratio, sa[0] / sb[nb - 1], sa[na - 1] / sb[0]);
     *out = ratio;
-    rc = LS_OK;
 out:
     free(tally);
     free(ratios);

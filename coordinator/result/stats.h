@@ -13,6 +13,9 @@
 /* Of fewer values, even the whole range holds the true median less often than 95 times in 100
  * (1 - 2^(1-n)): a bootstrap cannot know more. */
 #define COORD_STATS_ENOUGH 6u
+/* Of fewer values none can be told to lie outside the others (Tukey's fences need quartiles). */
+#define COORD_OUTLIERS_FROM 5u
+#define COORD_STATS_LEVEL   0.05 /* of the rank test behind a difference */
 
 struct coord_stats {
     uint32_t n;
@@ -21,6 +24,9 @@ struct coord_stats {
     bool ci_is_range;       /* n <= 2: an interval cannot be had from them */
     double spread;          /* (max - min) / median; 0 if the median is 0 */
     bool noisy;             /* spread above COORD_NOISY_SPREAD */
+    /* Values beyond 1.5 interquartile ranges from the quartiles (Tukey 1977): they stay in all of
+     * the above. 0 for n < COORD_OUTLIERS_FROM. */
+    uint32_t outliers;
 };
 
 /* n >= 1, finite values, in any order (not changed). The same seed and stream give the same
@@ -29,10 +35,16 @@ enum ls_err coord_stats_compute(const double *values, size_t n, uint64_t seed, u
                                 struct coord_stats *out) LS_NODISCARD;
 
 struct coord_ratio {
+    size_t na, nb;
     double ratio;     /* of the medians, a over b */
     double low, high; /* percentile bootstrap, 95 %; n <= 2 on either side: the extremes */
     bool is_range;
-    bool differs; /* the interval leaves 1 out; never claimed when is_range */
+    double p;    /* rank_test.h, two-sided */
+    bool enough; /* that many runs can give a p of COORD_STATS_LEVEL */
+    /* The interval leaves 1 out, and p is at most COORD_STATS_LEVEL; where the runs are not enough,
+     * all of one side are more than COORD_NOISY_SPREAD beyond all of the other. Never claimed when
+     * is_range. */
+    bool differs;
 };
 
 /* LS_EINVAL if a side is empty, a value of a is negative, one of b not above 0. LS_ENOMEM. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "coordinator/result/message.h"
+#include "coordinator/result/page_metrics.h"
 #include "coordinator/result/requests.h"
 
 #define RESPONSE offsetof(Ls__Trial, response_time)
@@ -157,14 +158,17 @@ static const struct coord_metric metrics[] = {
 
 const struct coord_metric *coord_metric_at(unsigned i)
 {
-    return i < LS_ARRAY_LEN(metrics) ? &metrics[i] : NULL;
+    return i < LS_ARRAY_LEN(metrics) ? &metrics[i]
+                                     : coord_page_metric_at(i - (unsigned)LS_ARRAY_LEN(metrics));
 }
 
 const struct coord_metric *coord_metric_find(const char *name)
 {
-    for (size_t i = 0; i < LS_ARRAY_LEN(metrics); i++) {
-        if (strcmp(metrics[i].name, name) == 0)
-            return &metrics[i];
+    const struct coord_metric *metric;
+
+    for (unsigned i = 0; (metric = coord_metric_at(i)) != NULL; i++) {
+        if (strcmp(metric->name, name) == 0)
+            return metric;
     }
     return NULL;
 }
@@ -199,9 +203,15 @@ bool coord_metric_get(const struct coord_metric *metric, const Ls__Trial *trial,
     return metric->get != NULL ? metric->get(trial, out) : get_latency(metric, trial, out);
 }
 
+bool coord_trial_is_discarded(const Ls__Trial *trial)
+{
+    return trial->repetition == 0;
+}
+
 bool coord_trial_counts(const Ls__Trial *trial)
 {
-    return strcmp(trial->status, "done") == 0 && trial->verdict != LS__VERDICT__VERDICT_INVALID;
+    return !coord_trial_is_discarded(trial) && strcmp(trial->status, "done") == 0 &&
+           trial->verdict != LS__VERDICT__VERDICT_INVALID;
 }
 
 /* ---- names */
@@ -243,9 +253,9 @@ static bool belongs(const Ls__Trial *trial, const char *workload, const char *ta
     return strcmp(trial->workload, workload) == 0 && strcmp(trial->target, target) == 0;
 }
 
-/* The values of all trials that count, into values (room for all trials). */
-static size_t collect(const Ls__Result *result, const char *workload, const char *target,
-                      const struct coord_metric *metric, double *values, uint32_t *out_left_out)
+size_t coord_summary_values(const Ls__Result *result, const char *workload, const char *target,
+                            const struct coord_metric *metric, double *values,
+                            uint32_t *out_left_out)
 {
     uint32_t left_out = 0;
     size_t n = 0;
@@ -253,7 +263,7 @@ static size_t collect(const Ls__Result *result, const char *workload, const char
     for (size_t i = 0; i < result->n_trials; i++) {
         const Ls__Trial *trial = result->trials[i];
 
-        if (!belongs(trial, workload, target))
+        if (!belongs(trial, workload, target) || coord_trial_is_discarded(trial))
             continue;
         if (coord_trial_counts(trial) && coord_metric_get(metric, trial, &values[n]))
             n++;
@@ -267,7 +277,7 @@ static size_t collect(const Ls__Result *result, const char *workload, const char
 
 static void note_on(const struct coord_stats *stats, uint32_t left_out, char *out, size_t out_bytes)
 {
-    char left[64] = "", spread[64] = "";
+    char left[64] = "", spread[64] = "", outside[80] = "";
     const char *few = stats->n == 1   ? "one run: no interval; "
                       : stats->n == 2 ? "two runs: the interval is their range; "
                                       : "";
@@ -279,7 +289,10 @@ static void note_on(const struct coord_stats *stats, uint32_t left_out, char *ou
     if (stats->noisy)
         (void)snprintf(spread, sizeof(spread), "spread %.0f %% of the median; ",
                        stats->spread * 100);
-    (void)snprintf(out, out_bytes, "%s%s%s", stats->n == 0 ? "" : few, spread, left);
+    if (stats->outliers > 0)
+        (void)snprintf(outside, sizeof(outside), "%u of %u runs outside the others, not removed; ",
+                       stats->outliers, stats->n);
+    (void)snprintf(out, out_bytes, "%s%s%s%s", stats->n == 0 ? "" : few, spread, outside, left);
     len = strlen(out);
     if (len >= 2)
         out[len - 2] = '\0';
@@ -290,7 +303,7 @@ static enum ls_err add_row(Ls__Result *result, const char *workload, const char 
 {
     struct coord_stats stats = { 0 };
     uint32_t left_out;
-    size_t n = collect(result, workload, target, metric, values, &left_out);
+    size_t n = coord_summary_values(result, workload, target, metric, values, &left_out);
     char note[192];
     Ls__Summary *row;
     enum ls_err rc;
@@ -320,6 +333,8 @@ static enum ls_err add_row(Ls__Result *result, const char *workload, const char 
     row->ci95_low = stats.ci_low;
     row->ci95_high = stats.ci_high;
     row->noisy = stats.noisy;
+    row->best = metric->higher_is_better ? stats.max : stats.min;
+    row->outliers = stats.outliers;
     row->left_out = left_out;
     return LS_OK;
 }
@@ -366,13 +381,33 @@ enum ls_err coord_summary_ratio(const Ls__Result *result, const char *workload, 
 
     if (values == NULL)
         return LS_ENOMEM;
-    na = collect(result, workload, a, metric, values, NULL);
-    nb = collect(result, workload, b, metric, values + na, NULL);
+    na = coord_summary_values(result, workload, a, metric, values, NULL);
+    nb = coord_summary_values(result, workload, b, metric, values + na, NULL);
     rc = coord_stats_ratio(
         values, na, values + na, nb, result->seed,
         coord_stats_stream(workload, a, b) ^ coord_stats_stream(metric->name, NULL, NULL), out);
     free(values);
     return rc;
+}
+
+const char *coord_ratio_describe(const struct coord_ratio *ratio, const struct coord_metric *metric,
+                                 const char *a, const char *b, char *out, size_t out_bytes)
+{
+    bool apart = ratio->low > 1 || ratio->high < 1;
+
+    if (ratio->is_range)
+        (void)snprintf(out, out_bytes,
+                       "%.64s and %.64s: too few runs to tell by %s (%.2fx, from %zu and %zu)", a,
+                       b, metric->noun, ratio->ratio, ratio->na, ratio->nb);
+    else if (!ratio->differs)
+        (void)snprintf(
+            out, out_bytes, "%.64s and %.64s: no difference shown in %s (%.2fx, %.2f to %.2f%s)", a,
+            b, metric->noun, ratio->ratio, ratio->low, ratio->high,
+            apart && !ratio->enough ? "; so few runs cannot show one of 10 % or less" : "");
+    else
+        (void)snprintf(out, out_bytes, "%.64s: %.2fx (%.2f to %.2f) %s than %.64s", a, ratio->ratio,
+                       ratio->low, ratio->high, metric->more, b);
+    return out;
 }
 
 /* ---- standings */
@@ -418,6 +453,8 @@ static void count_places(const Ls__Result *result, const char *workload,
         if (row == NULL || row->n == 0)
             continue;
         standing->metrics += places[n] > 0;
+        if (places[n] > 0)
+            standing->places[places[n] - 1]++;
         standing->firsts += places[n] == 1;
         standing->seconds += places[n] == 2;
         standing->thirds += places[n] == 3;
@@ -429,12 +466,10 @@ static int by_medals(const Ls__Standing *a, const Ls__Standing *b)
 {
     if ((a->metrics > 0) != (b->metrics > 0))
         return a->metrics > 0 ? -1 : 1;
-    if (a->firsts != b->firsts)
-        return a->firsts > b->firsts ? -1 : 1;
-    if (a->seconds != b->seconds)
-        return a->seconds > b->seconds ? -1 : 1;
-    if (a->thirds != b->thirds)
-        return a->thirds > b->thirds ? -1 : 1;
+    for (size_t i = 0; i < a->n_places; i++) {
+        if (a->places[i] != b->places[i])
+            return a->places[i] > b->places[i] ? -1 : 1;
+    }
     return 0;
 }
 
@@ -466,6 +501,10 @@ static enum ls_err build_standings(Ls__Result *result, const char **workloads, s
 
         if (standing == NULL || !coord_message_string(&standing->target, targets[t]))
             goto out;
+        standing->places = calloc(n_targets, sizeof(*standing->places));
+        if (standing->places == NULL)
+            goto out;
+        standing->n_places = n_targets;
     }
     for (size_t w = 0; w < n_workloads; w++) {
         bool open = is_open(result, workloads[w]);

@@ -27,7 +27,8 @@ struct coord_metric {
     bool (*get)(const Ls__Trial *trial, double *out);
 };
 
-/* The i-th metric, NULL past the last; by name, NULL if there is none. */
+/* The i-th metric, NULL past the last; by name, NULL if there is none. Those of page_metrics.h come
+ * after those of summaries. */
 const struct coord_metric *coord_metric_at(unsigned i);
 const struct coord_metric *coord_metric_find(const char *name);
 /* False: this trial did not measure it. In a closed loop the response time is the service time, and
@@ -51,6 +52,15 @@ bool coord_trial_counts(const Ls__Trial *trial);
  * Values that are equal all over place nobody: all 0. */
 void coord_places(const double *values, unsigned n, bool higher_is_better, unsigned *out_places);
 
+/* A trial of a warm-up round (schedule.discard): shown, and in no figure. */
+bool coord_trial_is_discarded(const Ls__Trial *trial);
+
+/* The figures of a target's trials that count, in their order, into values (room for all trials of
+ * the result). Returns how many; *out_left_out (NULL is fine) is how many trials are not in it. */
+size_t coord_summary_values(const Ls__Result *result, const char *workload, const char *target,
+                            const struct coord_metric *metric, double *values,
+                            uint32_t *out_left_out);
+
 /* The row of result->summary, NULL if there is none. */
 const Ls__Summary *coord_summary_find(const Ls__Result *result, const char *workload,
                                       const char *target, const char *metric);
@@ -65,5 +75,11 @@ size_t coord_result_workloads(const Ls__Result *result, const char ***out_names)
 enum ls_err coord_summary_ratio(const Ls__Result *result, const char *workload, const char *a,
                                 const char *b, const struct coord_metric *metric,
                                 struct coord_ratio *out) LS_NODISCARD;
+
+/* "a: 1.21x (1.18 to 1.25) more requests/s than b", "no difference shown", "too few runs to tell".
+ * Returns out. */
+#define COORD_RATIO_TEXT_MAX 400u
+const char *coord_ratio_describe(const struct coord_ratio *ratio, const struct coord_metric *metric,
+                                 const char *a, const char *b, char *out, size_t out_bytes);
 
 #endif

@@ -73,6 +73,12 @@ void coord_table_none(struct coord_table *table)
     (void)next_cell(table); /* empty; a failure is in table->ok */
 }
 
+void coord_table_noisy(struct coord_table *table)
+{
+    if (table->ok && table->cell_count > 0)
+        table->cells[table->cell_count - 1].noisy = true;
+}
+
 void coord_table_maybe(struct coord_table *table, bool there, double value, enum coord_unit unit)
 {
     if (there)
@@ -104,17 +110,25 @@ const char *coord_style_end(enum coord_style style, bool colour)
 
 /* ---- text */
 
+/* "~12.3 k" */
+static void add_number(const struct coord_cell *cell, struct ls_buf *out)
+{
+    char number[48];
+
+    ls_buf_addf(out, "%s%s", cell->noisy ? "~" : "",
+                coord_unit_human(cell->value, cell->unit, number, sizeof(number)));
+}
+
 /* Escaped, and cut to most characters: "a-very-lon..". */
 static void shown(const struct coord_cell *cell, size_t most, struct ls_buf *out)
 {
-    char number[48];
     size_t width = 0, at = 0;
 
     ls_buf_reset(out);
     if (cell->empty)
         ls_buf_adds(out, "-");
     else if (cell->text == NULL)
-        ls_buf_adds(out, coord_unit_human(cell->value, cell->unit, number, sizeof(number)));
+        add_number(cell, out);
     else
         coord_escape_text(out, cell->text);
     if (!out->ok || out->data == NULL || coord_text_width((const char *)out->data) <= most)
@@ -171,10 +185,19 @@ static const char *cell_text(struct layout *layout, const struct coord_cell *cel
     return layout->scratch.data != NULL ? (const char *)layout->scratch.data : "";
 }
 
+/* Titles may be a plan's. */
+static const char *title_text(struct layout *layout, const struct coord_column *column)
+{
+    ls_buf_reset(&layout->scratch);
+    coord_escape_text(&layout->scratch, column->title);
+    layout->ok = layout->ok && layout->scratch.ok;
+    return layout->scratch.data != NULL ? (const char *)layout->scratch.data : "";
+}
+
 static size_t column_width(struct layout *layout, size_t column)
 {
     const struct coord_table *table = layout->table;
-    size_t width = coord_text_width(table->columns[column].title);
+    size_t width = coord_text_width(title_text(layout, &table->columns[column]));
 
     for (size_t row = 0; row < row_count(table); row++) {
         size_t one =
@@ -192,13 +215,15 @@ static void write_row(struct layout *layout, size_t row, struct ls_buf *out)
 
     for (size_t i = 0; i < layout->to; i++) {
         const struct coord_column *column = &table->columns[i];
-        const char *text = column->title;
         enum coord_style style = COORD_STYLE_NONE;
+        const char *text;
         bool last = i + 1 == layout->to;
 
         if (i > 0 && i < layout->from)
             continue;
-        if (row != SIZE_MAX) {
+        if (row == SIZE_MAX) {
+            text = title_text(layout, column);
+        } else {
             const struct coord_cell *cell = &table->cells[row * table->column_count + i];
 
             text = cell_text(layout, cell);
@@ -252,13 +277,14 @@ void coord_table_write_text(const struct coord_table *table, unsigned width, boo
 
 void coord_table_write_markdown(const struct coord_table *table, struct ls_buf *out)
 {
-    char number[48];
-
     out->ok = out->ok && table->ok;
     if (!out->ok)
         return;
-    for (size_t i = 0; i < table->column_count; i++)
-        ls_buf_addf(out, "| %s ", table->columns[i].title);
+    for (size_t i = 0; i < table->column_count; i++) {
+        ls_buf_adds(out, "| ");
+        coord_escape_markdown(out, table->columns[i].title);
+        ls_buf_adds(out, " ");
+    }
     ls_buf_adds(out, "|\n");
     for (size_t i = 0; i < table->column_count; i++)
         ls_buf_adds(out, table->columns[i].left ? "| --- " : "| ---: ");
@@ -272,7 +298,7 @@ void coord_table_write_markdown(const struct coord_table *table, struct ls_buf *
         else if (cell->text != NULL)
             coord_escape_markdown(out, cell->text);
         else
-            ls_buf_adds(out, coord_unit_human(cell->value, cell->unit, number, sizeof(number)));
+            add_number(cell, out);
         ls_buf_adds(out, (i + 1) % table->column_count == 0 ? " |\n" : " ");
     }
 }

@@ -24,6 +24,7 @@ struct coord_cell {
     double value;
     enum coord_unit unit;
     bool empty; /* not measured */
+    bool noisy; /* shown with ~: its runs scatter by more than a reader should believe */
     enum coord_style style;
 };
 
@@ -43,6 +44,8 @@ void coord_table_fini(struct coord_table *table);
 void coord_table_text(struct coord_table *table, const char *text, enum coord_style style);
 void coord_table_number(struct coord_table *table, double value, enum coord_unit unit);
 void coord_table_none(struct coord_table *table);
+/* Marks the cell that was added last. */
+void coord_table_noisy(struct coord_table *table);
 /* A number where there is one. */
 void coord_table_maybe(struct coord_table *table, bool there, double value, enum coord_unit unit);
 

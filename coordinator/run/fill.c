@@ -48,6 +48,8 @@ enum ls_err coord_fill_begin(Ls__Result *result, const struct coord_run_options 
         coord_fill_text(&result->lockstep_version, LS_VERSION) != LS_OK ||
         coord_fill_text(&result->plan_sha256, options->plan_sha256) != LS_OK)
         return LS_ENOMEM;
+    if (options->quick && coord_fill_text(&result->profile, "quick") != LS_OK)
+        return LS_ENOMEM;
     return plan->description != NULL ? coord_fill_text(&result->description, plan->description)
                                      : LS_OK;
 }

@@ -104,11 +104,15 @@ void coord_progress_note(struct coord_progress *progress, const char *fmt, ...)
 void coord_progress_trial(struct coord_progress *progress, uint32_t index, uint32_t total,
                           const char *target, const char *workload, uint32_t repetition)
 {
+    char round[24] = "discarded";
+
     if (progress == NULL)
         return;
+    if (repetition > 0)
+        (void)snprintf(round, sizeof(round), "r%" PRIu32, repetition);
     (void)snprintf(progress->trial, sizeof(progress->trial),
-                   "[%" PRIu32 "/%" PRIu32 "] %.60s %.60s r%" PRIu32, index, total, target,
-                   workload, repetition);
+                   "[%" PRIu32 "/%" PRIu32 "] %.60s %.60s %s", index, total, target, workload,
+                   round);
     make_harmless(progress->trial);
     progress->phase[0] = '\0';
     if (progress->live)

@@ -13,6 +13,7 @@
 #include "coordinator/result/summary.h"
 #include "coordinator/run/fill.h"
 #include "coordinator/run/limits.h"
+#include "coordinator/run/pages.h"
 #include "coordinator/run/run_internal.h"
 
 #define RESTARTS_MAX    3u
@@ -24,6 +25,8 @@ static enum ls_err save(struct run *r, struct ls_diag *diag)
 
     coord_fill_hosts(r->result, r->fleet);
     rc = coord_summary_build(r->result);
+    if (rc == LS_OK)
+        rc = coord_pages_build(r->result, r->options->plan);
     if (rc != LS_OK)
         return ls_fail(diag, rc, "out of memory for the summary");
     if (r->store == NULL)
@@ -233,7 +236,8 @@ static bool take_result(struct run *r)
     r->result->resumed++;
     for (size_t i = 0; i < r->result->n_trials; i++) {
         r->incomplete |= strcmp(r->result->trials[i]->status, "failed") == 0;
-        r->invalid |= r->result->trials[i]->verdict == LS__VERDICT__VERDICT_INVALID;
+        r->invalid |= r->result->trials[i]->verdict == LS__VERDICT__VERDICT_INVALID &&
+                      !coord_trial_is_discarded(r->result->trials[i]);
     }
     return true;
 }

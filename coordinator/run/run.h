@@ -31,6 +31,7 @@ struct coord_run_options {
     size_t set_count;
     const char *only;              /* NULL: all */
     struct coord_resumed *resumed; /* NULL: a new run; taken over by coord_run */
+    bool quick;
     bool quiet;
     bool calibrating;            /* its figures are not held against an earlier calibration */
     uint32_t workers_per_client; /* 0: one for each of its CPUs */

@@ -9,7 +9,9 @@
 #include "common/pb.h"
 #include "common/units.h"
 #include "coordinator/plan/load_law.h"
+#include "coordinator/result/summary.h"
 #include "coordinator/run/fill.h"
+#include "coordinator/run/pages.h"
 #include "coordinator/run/run_internal.h"
 #include "coordinator/run/verdict.h"
 
@@ -435,12 +437,14 @@ static enum ls_err close_trial(struct run *r, Ls__Trial **out_trial, struct ls_d
     rc = coord_fill_text(&trial->status, status);
     if (rc == LS_OK)
         rc = fill_address(r, trial);
+    trial->body_bytes = coord_pages_body_bytes(r->trial->workload, r->options->base_dir);
     judge(r, trial, &books);
     if (rc == LS_OK && r->files != NULL)
         rc = coord_fill_text(&trial->folder, coord_store_trial_folder(r->files));
     r->incomplete |= strcmp(status, "failed") == 0;
     r->refused |= failure != NULL && strcmp(failure->code, "policy") == 0;
-    r->invalid |= trial->verdict == LS__VERDICT__VERDICT_INVALID;
+    r->invalid |=
+        trial->verdict == LS__VERDICT__VERDICT_INVALID && !coord_trial_is_discarded(trial);
     if (r->store_failed) {
         coord_store_trial_discard(r->files);
         *diag = r->store_error;

@@ -114,7 +114,7 @@ static void every_default_is_filled_in(void **state)
         "\"TERM\",\"grace\":\"6s\"}}],\"workloads\":[{\"name\":\"w\",\"http\":{\"requests\":"
         "[{\"method\":\"GET\",\"path\":\"/\",\"weight\":1}],\"pipeline\":1,\"version\":\"http1\"},\"connections\":64,\"load\":{"
         "\"closed\":{}},\"warmup\":\"3s\",\"measure\":\"10s\",\"timeout\":\"5s\","
-        "\"interval\":\"1s\",\"pacing\":\"precise\",\"io\":\"auto\",\"receive_stamps\":\"auto\"}],\"schedule\":{\"repetitions\":3,\"order\":\"interleaved\"}}");
+        "\"interval\":\"1s\",\"pacing\":\"precise\",\"io\":\"auto\",\"receive_stamps\":\"auto\"}],\"schedule\":{\"repetitions\":3,\"order\":\"interleaved\",\"discard\":0}}");
     free(json);
     end(&f);
 }

@@ -220,7 +220,7 @@ static void both(void *ctx)
 static void every_failed_allocation_is_reported(void **state)
 {
     (void)state;
-    assert_int_equal(failmalloc_each(both, NULL), 7);
+    assert_int_equal(failmalloc_each(both, NULL), 9);
 }
 
 int main(void)

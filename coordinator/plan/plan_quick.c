@@ -1,0 +1,90 @@
+#include "coordinator/plan/plan_quick.h"
+
+#include <stdint.h>
+
+#include "common/attr.h"
+#include "common/clock.h"
+#include "common/msg_model.h"
+#include "coordinator/plan/load_law.h"
+#include "coordinator/plan/plan_check_parts.h"
+
+#define SHARE          10 /* of a window and of a count, one in so many */
+#define LEAST_REQUESTS UINT64_C(2000)
+
+static bool set_duration(Ls__Duration **duration, int64_t ns)
+{
+    if (*duration == NULL)
+        *duration = (Ls__Duration *)ls_msg_new(&ls__duration__descriptor);
+    if (*duration != NULL)
+        (*duration)->ns = ns;
+    return *duration != NULL;
+}
+
+static int64_t within(int64_t ns, int64_t least_ns, int64_t most_ns)
+{
+    return ns < least_ns ? least_ns : ns > most_ns ? most_ns : ns;
+}
+
+static void shorten_count(Ls__Count *count)
+{
+    uint64_t n = count != NULL ? count->n / SHARE : 0;
+
+    if (count != NULL && count->n > LEAST_REQUESTS)
+        count->n = n > LEAST_REQUESTS ? n : LEAST_REQUESTS;
+}
+
+static bool shorten_capacity(Ls__Capacity *capacity)
+{
+    return set_duration(&capacity->budget, 20 * LS_NS_PER_S) &&
+           set_duration(&capacity->probe, LS_NS_PER_S) &&
+           set_duration(&capacity->longest_probe, 2 * LS_NS_PER_S) &&
+           set_duration(&capacity->confirm, 2 * LS_NS_PER_S);
+}
+
+static bool shorten(Ls__Workload *w)
+{
+    const Ls__Load *load = w->load;
+    int64_t warmup_ns = w->warmup != NULL ? w->warmup->ns : coord_load_default_warmup_ns(w);
+    int64_t measure_ns = w->measure != NULL ? w->measure->ns : COORD_DEFAULT_MEASURE_NS;
+    bool fixed_length = false;
+
+    if (load != NULL) {
+        switch (load->law_case) {
+        case LS__LOAD__LAW_CLOSED:
+            shorten_count(load->closed->requests);
+            fixed_length = load->closed->requests != NULL;
+            break;
+        case LS__LOAD__LAW_WAVES:
+            shorten_count(load->waves->requests);
+            fixed_length = load->waves->requests != NULL;
+            break;
+        case LS__LOAD__LAW_CAPACITY:
+            return shorten_capacity(load->capacity);
+        case LS__LOAD__LAW_STEPS:
+        case LS__LOAD__LAW_TRACE:
+            fixed_length = true;
+            break;
+        default:
+            break;
+        }
+    }
+    return set_duration(&w->warmup, within(warmup_ns / SHARE * 3, 0, LS_NS_PER_S)) &&
+           (fixed_length ||
+            set_duration(&w->measure, within(measure_ns / SHARE, LS_NS_PER_S, 5 * LS_NS_PER_S)));
+}
+
+bool coord_plan_quick(Ls__Plan *plan)
+{
+    if (plan->schedule == NULL)
+        plan->schedule = (Ls__Schedule *)ls_msg_new(&ls__schedule__descriptor);
+    if (plan->schedule == NULL)
+        return false;
+    plan->schedule->has_repetitions = plan->schedule->has_discard = 1;
+    plan->schedule->repetitions = 1;
+    plan->schedule->discard = 0;
+    for (size_t i = 0; i < plan->n_workloads; i++) {
+        if (!shorten(plan->workloads[i]))
+            return false;
+    }
+    return true;
+}

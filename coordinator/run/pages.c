@@ -1,0 +1,501 @@
+#include "coordinator/run/pages.h"
+
+#include <fnmatch.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "coordinator/plan/trials.h"
+#include "coordinator/result/message.h"
+#include "coordinator/result/summary.h"
+
+#define NOTE_MAX 512u
+
+/* A table in the making. */
+struct builder {
+    Ls__Result *result;
+    const Ls__Plan *plan;
+    const Ls__PageTable *table;
+    Ls__Page *page;
+    double *values; /* room for two figures of every trial */
+    enum ls_err rc;
+};
+
+/* One figure: whose, of what, and what is made of its repetitions. */
+struct figure {
+    const char *target;
+    const char *workload;
+    const struct coord_metric *metric;
+    Ls__Statistic statistic;
+};
+
+static void keep(struct builder *b, bool ok)
+{
+    if (!ok && b->rc == LS_OK)
+        b->rc = LS_ENOMEM;
+}
+
+static bool add_text(size_t *n, char ***texts, const char *text)
+{
+    char **grown = realloc(*texts, (*n + 1) * sizeof(char *));
+
+    if (grown == NULL)
+        return false;
+    *texts = grown;
+    grown[*n] = strdup(text);
+    if (grown[*n] == NULL)
+        return false;
+    (*n)++;
+    return true;
+}
+
+static void note(struct builder *b, const char *fmt, ...) LS_PRINTF(2, 3);
+static void note(struct builder *b, const char *fmt, ...)
+{
+    char text[NOTE_MAX];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    keep(b, add_text(&b->page->n_notes, &b->page->notes, text));
+}
+
+/* ---- which figure a cell shows */
+
+static bool matches(char *const *globs, size_t count, const char *name)
+{
+    if (count == 0)
+        return true;
+    for (size_t i = 0; i < count; i++) {
+        if (fnmatch(globs[i], name, 0) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The target's first workload that the column and the table mean. */
+static const char *workload_of(const struct builder *b, const char *glob, const char *target)
+{
+    for (size_t i = 0; i < b->plan->n_workloads; i++) {
+        const Ls__Workload *w = b->plan->workloads[i];
+
+        if (fnmatch(glob != NULL ? glob : "*", w->name, 0) == 0 &&
+            matches(b->table->workloads, b->table->n_workloads, w->name) &&
+            coord_workload_has_target(w, target))
+            return w->name;
+    }
+    return NULL;
+}
+
+static bool has_pair(const struct builder *b, const char *workload, const char *target)
+{
+    for (size_t i = 0; i < b->plan->n_workloads; i++) {
+        if (strcmp(b->plan->workloads[i]->name, workload) == 0)
+            return coord_workload_has_target(b->plan->workloads[i], target);
+    }
+    return false;
+}
+
+/* False: the plan has nothing for that cell. */
+static bool figure_of(const struct builder *b, const Ls__PageColumn *column, const char *row,
+                      struct figure *out)
+{
+    const Ls__PageTable *table = b->table;
+
+    *out = (struct figure){
+        .target = row,
+        .metric = coord_metric_find(column->metric != NULL ? column->metric : table->metric),
+        .statistic = column->has_statistic ? column->statistic : table->statistic
+    };
+    if (table->rows == LS__TABLE_ROWS__TABLE_ROWS_TARGETS) {
+        out->workload = workload_of(b, column->workload, row);
+    } else {
+        out->workload = row;
+        out->target = column->target;
+    }
+    return out->metric != NULL && out->workload != NULL && out->target != NULL &&
+           has_pair(b, out->workload, out->target);
+}
+
+/* ---- its text */
+
+static double statistic_of(const struct coord_stats *stats, const struct figure *figure)
+{
+    switch (figure->statistic) {
+    case LS__STATISTIC__STATISTIC_BEST:
+        return figure->metric->higher_is_better ? stats->max : stats->min;
+    case LS__STATISTIC__STATISTIC_MIN:
+        return stats->min;
+    case LS__STATISTIC__STATISTIC_MAX:
+        return stats->max;
+    case LS__STATISTIC__STATISTIC_MEAN:
+    case LS__STATISTIC__STATISTIC_MEAN_SD:
+        return stats->mean;
+    default:
+        return stats->median;
+    }
+}
+
+static void all_runs(const struct builder *b, const struct figure *figure, size_t n, char *out,
+                     size_t out_bytes)
+{
+    size_t used = 0;
+    char number[48];
+
+    for (size_t i = 0; i < n && used < out_bytes; i++)
+        used += (size_t)snprintf(
+            out + used, out_bytes - used, "%s%s", i > 0 ? ", " : "",
+            coord_unit_human(b->values[i], figure->metric->unit, number, sizeof(number)));
+}
+
+static void show(const struct builder *b, const struct figure *figure,
+                 const struct coord_stats *stats, Ls__PageCell *cell, char *out, size_t out_bytes)
+{
+    char number[48], scatter[48];
+
+    if (figure->statistic == LS__STATISTIC__STATISTIC_RUNS) {
+        all_runs(b, figure, stats->n, out, out_bytes);
+        return;
+    }
+    (void)coord_unit_human(cell->value, figure->metric->unit, number, sizeof(number));
+    if (figure->statistic == LS__STATISTIC__STATISTIC_MEAN_SD)
+        (void)snprintf(
+            out, out_bytes, "%s%s +- %s", cell->noisy ? "~" : "", number,
+            coord_unit_human(stats->stdev, figure->metric->unit, scatter, sizeof(scatter)));
+    else
+        (void)snprintf(out, out_bytes, "%s%s", cell->noisy ? "~" : "", number);
+}
+
+/* Why there is no figure: the word of the last trial of that pair. */
+static const char *why_none(const struct builder *b, const struct figure *figure)
+{
+    const char *why = "not run";
+
+    for (size_t i = 0; i < b->result->n_trials; i++) {
+        const Ls__Trial *trial = b->result->trials[i];
+
+        if (strcmp(trial->target, figure->target) != 0 ||
+            strcmp(trial->workload, figure->workload) != 0 || coord_trial_is_discarded(trial))
+            continue;
+        why = strcmp(trial->status, "done") != 0               ? trial->status
+              : trial->verdict == LS__VERDICT__VERDICT_INVALID ? "invalid"
+                                                               : "not measured";
+    }
+    return why;
+}
+
+static size_t column_at(const struct builder *b, const char *title)
+{
+    size_t i = 0;
+
+    while (i < b->table->n_columns && strcmp(b->table->columns[i]->title, title) != 0)
+        i++;
+    return i;
+}
+
+/* Against an earlier column of the row, before anything is rounded. */
+static void relate(const struct builder *b, const Ls__PageColumn *column, const Ls__PageRow *row,
+                   Ls__PageCell *cell, char *out, size_t out_bytes)
+{
+    const char *other = column->over != NULL ? column->over : column->change_from;
+    size_t at = other != NULL ? column_at(b, other) : 0;
+    const Ls__PageCell *base = at < row->n_cells ? row->cells[at] : NULL;
+
+    if (other == NULL)
+        return;
+    if (base == NULL || !base->measured || base->value == 0) {
+        cell->measured = false;
+        (void)snprintf(out, out_bytes, "-");
+        return;
+    }
+    cell->noisy = cell->noisy || base->noisy;
+    if (column->over != NULL) {
+        cell->value /= base->value;
+        (void)snprintf(out, out_bytes, "%s%.2fx", cell->noisy ? "~" : "", cell->value);
+    } else {
+        cell->value = coord_stats_change(base->value, cell->value);
+        (void)snprintf(out, out_bytes, "%s%+.1f %%", cell->noisy ? "~" : "", cell->value * 100);
+    }
+}
+
+static void add_cell(struct builder *b, const Ls__PageColumn *column, Ls__PageRow *row)
+{
+    Ls__PageCell *cell =
+        coord_message_append(&row->n_cells, &row->cells, &ls__page_cell__descriptor);
+    struct figure figure;
+    struct coord_stats stats;
+    char text[256] = "";
+    size_t n;
+
+    if (cell == NULL) {
+        keep(b, false);
+        return;
+    }
+    if (figure_of(b, column, row->name, &figure)) {
+        n = coord_summary_values(b->result, figure.workload, figure.target, figure.metric,
+                                 b->values, NULL);
+        if (n == 0) {
+            (void)snprintf(text, sizeof(text), "%s", why_none(b, &figure));
+        } else if (coord_stats_compute(b->values, n, b->result->seed, 0, &stats) != LS_OK) {
+            keep(b, false);
+        } else {
+            cell->measured = true;
+            cell->noisy = stats.noisy;
+            cell->value = statistic_of(&stats, &figure);
+            show(b, &figure, &stats, cell, text, sizeof(text));
+            relate(b, column, row, cell, text, sizeof(text));
+        }
+    }
+    keep(b, coord_message_string(&cell->text, text));
+}
+
+/* ---- what has to be said about it */
+
+/* The figures of a table's first column, row by row. */
+static size_t first_column(const struct builder *b, struct figure *out)
+{
+    size_t n = 0;
+
+    for (size_t r = 0; r < b->page->n_rows; r++) {
+        if (b->page->rows[r]->n_cells > 0 && b->page->rows[r]->cells[0]->measured &&
+            figure_of(b, b->table->columns[0], b->page->rows[r]->name, &out[n]))
+            n++;
+    }
+    return n;
+}
+
+static const Ls__Trial *trial_of(const struct builder *b, const struct figure *figure)
+{
+    for (size_t i = 0; i < b->result->n_trials; i++) {
+        const Ls__Trial *trial = b->result->trials[i];
+
+        if (coord_trial_counts(trial) && strcmp(trial->target, figure->target) == 0 &&
+            strcmp(trial->workload, figure->workload) == 0)
+            return trial;
+    }
+    return NULL;
+}
+
+/* Who answers with less does less. */
+static void note_bodies(struct builder *b, const struct figure *figures, size_t n)
+{
+    double least = INFINITY, most = 0;
+    bool unknown = false;
+
+    for (size_t i = 0; i < n; i++) {
+        const Ls__Trial *trial = trial_of(b, &figures[i]);
+
+        if (trial == NULL)
+            continue;
+        unknown = unknown || (trial->body_bytes == 0 && trial->protocol[0] == 'h');
+        least = trial->body_bytes > 0 && trial->body_bytes < least ? trial->body_bytes : least;
+        most = trial->body_bytes > most ? trial->body_bytes : most;
+    }
+    if (most > least)
+        note(
+            b,
+            "The bodies differ: %.0f to %.0f bytes. These rows do not do the same work; their order "
+            "is no finding.",
+            least, most);
+    if (unknown)
+        note(b, "The plan does not say what bodies it expects: whether they are equal was not "
+                "looked at.");
+}
+
+static double median_of(const struct builder *b, const struct figure *figure)
+{
+    struct coord_stats stats = { 0 };
+    size_t n = coord_summary_values(b->result, figure->workload, figure->target, figure->metric,
+                                    b->values, NULL);
+
+    return n > 0 && coord_stats_compute(b->values, n, 0, 0, &stats) == LS_OK ? stats.median : NAN;
+}
+
+/* The best and another one, the larger first. */
+static void note_ratio(struct builder *b, const struct figure *best, const struct figure *other)
+{
+    bool swap = median_of(b, best) < median_of(b, other);
+    const struct figure *x = swap ? other : best, *y = swap ? best : other;
+    char text[COORD_RATIO_TEXT_MAX];
+    struct coord_ratio ratio;
+    size_t nx, ny;
+    enum ls_err rc;
+
+    nx = coord_summary_values(b->result, x->workload, x->target, x->metric, b->values, NULL);
+    ny = coord_summary_values(b->result, y->workload, y->target, y->metric, b->values + nx, NULL);
+    rc = coord_stats_ratio(b->values, nx, b->values + nx, ny, b->result->seed,
+                           coord_stats_stream(x->target, y->target, x->metric->name), &ratio);
+    if (rc == LS_OK)
+        note(b, "%s",
+             coord_ratio_describe(&ratio, x->metric, x->target, y->target, text, sizeof(text)));
+    keep(b, rc != LS_ENOMEM); /* LS_EINVAL: nothing to divide by */
+}
+
+static void note_ratios(struct builder *b, const struct figure *figures, size_t n)
+{
+    size_t best = 0;
+
+    for (size_t i = 1; i < n; i++) {
+        double mine = median_of(b, &figures[i]), its = median_of(b, &figures[best]);
+
+        if (figures[i].metric->higher_is_better ? mine > its : mine < its)
+            best = i;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (i != best)
+            note_ratio(b, &figures[best], &figures[i]);
+    }
+}
+
+static void note_order(struct builder *b)
+{
+    if (b->plan->schedule->order == LS__ORDER__ORDER_SEQUENTIAL && b->page->n_rows > 1)
+        note(b, "Not interleaved: the rows were measured one after the other, so that a small gap "
+                "may be drift.");
+    if (b->result->profile[0] != '\0')
+        note(b,
+             "The %.20s profile: seconds a row, for a first look. These are not figures to "
+             "publish.",
+             b->result->profile);
+    if (b->result->n_merged > 0)
+        note(b, "The rows are not all of one date: compare down a column only where they are.");
+}
+
+static void note_left_out(struct builder *b, const struct figure *figures, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t left_out = 0;
+        size_t count = coord_summary_values(b->result, figures[i].workload, figures[i].target,
+                                            figures[i].metric, b->values, &left_out);
+
+        if (left_out > 0)
+            note(b, "%.64s: %u of %zu trials left out.", figures[i].target, left_out,
+                 count + left_out);
+    }
+}
+
+static void add_notes(struct builder *b)
+{
+    struct figure *figures = calloc(b->page->n_rows + 1, sizeof(*figures));
+    size_t n;
+
+    keep(b, figures != NULL);
+    if (b->table->note != NULL)
+        note(b, "%.500s", b->table->note);
+    note_order(b);
+    if (figures != NULL && b->table->n_columns > 0) {
+        n = first_column(b, figures);
+        note_bodies(b, figures, n);
+        note_left_out(b, figures, n);
+        if (b->table->compare && b->table->rows == LS__TABLE_ROWS__TABLE_ROWS_TARGETS)
+            note_ratios(b, figures, n);
+    }
+    free(figures);
+}
+
+/* ---- rows */
+
+static void add_row(struct builder *b, const char *name)
+{
+    const Ls__PageTable *table = b->table;
+    Ls__PageRow *row;
+    struct figure figure;
+    bool any = false;
+
+    for (size_t i = 0; i < table->n_columns; i++)
+        any = any || figure_of(b, table->columns[i], name, &figure);
+    if (!any)
+        return;
+    row = coord_message_append(&b->page->n_rows, &b->page->rows, &ls__page_row__descriptor);
+    keep(b, row != NULL && coord_message_string(&row->name, name));
+    for (size_t i = 0; i < table->n_columns && b->rc == LS_OK; i++)
+        add_cell(b, table->columns[i], row);
+}
+
+static void add_rows(struct builder *b)
+{
+    const Ls__PageTable *table = b->table;
+
+    if (table->rows == LS__TABLE_ROWS__TABLE_ROWS_TARGETS) {
+        for (size_t i = 0; i < b->plan->n_targets; i++) {
+            if (matches(table->targets, table->n_targets, b->plan->targets[i]->name))
+                add_row(b, b->plan->targets[i]->name);
+        }
+        return;
+    }
+    for (size_t i = 0; i < b->plan->n_workloads; i++) {
+        if (matches(table->workloads, table->n_workloads, b->plan->workloads[i]->name))
+            add_row(b, b->plan->workloads[i]->name);
+    }
+}
+
+static void add_page(struct builder *b)
+{
+    bool targets = b->table->rows == LS__TABLE_ROWS__TABLE_ROWS_TARGETS;
+
+    b->page = coord_message_append(&b->result->n_pages, &b->result->pages, &ls__page__descriptor);
+    keep(b, b->page != NULL && coord_message_string(&b->page->title, b->table->title) &&
+                coord_message_string(&b->page->rows_are, targets ? "target" : "workload"));
+    for (size_t i = 0; i < b->table->n_columns && b->rc == LS_OK; i++)
+        keep(b, add_text(&b->page->n_columns, &b->page->columns, b->table->columns[i]->title));
+    if (b->rc == LS_OK)
+        add_rows(b);
+    if (b->rc == LS_OK)
+        add_notes(b);
+}
+
+enum ls_err coord_pages_build(Ls__Result *result, const Ls__Plan *plan)
+{
+    struct builder b = { .result = result, .plan = plan };
+
+    coord_message_clear(&result->n_pages, &result->pages);
+    b.values = calloc(2 * result->n_trials + 1, sizeof(*b.values));
+    keep(&b, b.values != NULL);
+    for (size_t i = 0; i < plan->n_tables && b.rc == LS_OK; i++) {
+        b.table = plan->tables[i];
+        add_page(&b);
+    }
+    free(b.values);
+    if (b.rc != LS_OK)
+        coord_message_clear(&result->n_pages, &result->pages);
+    return b.rc;
+}
+
+/* 0: nothing is expected. */
+static double expected_bytes(const Ls__Expect *expect, const char *base_dir)
+{
+    char path[PATH_MAX];
+    struct stat st;
+
+    if (expect != NULL && expect->body != NULL)
+        return (double)strlen(expect->body);
+    if (expect == NULL || expect->body_file == NULL ||
+        snprintf(path, sizeof(path), "%s%s%s", expect->body_file[0] == '/' ? "" : base_dir,
+                 expect->body_file[0] == '/' ? "" : "/", expect->body_file) >= (int)sizeof(path) ||
+        stat(path, &st) != 0)
+        return 0;
+    return (double)st.st_size;
+}
+
+double coord_pages_body_bytes(const Ls__Workload *w, const char *base_dir)
+{
+    double bytes = 0, weights = 0;
+
+    if (w->protocol_case != LS__WORKLOAD__PROTOCOL_HTTP)
+        return 0;
+    for (size_t i = 0; i < w->http->n_requests; i++) {
+        const Ls__Request *request = w->http->requests[i];
+        double one = expected_bytes(request->expect, base_dir);
+
+        if (one == 0)
+            return 0;
+        bytes += request->weight * one;
+        weights += request->weight;
+    }
+    return weights > 0 ? bytes / weights : 0;
+}
