@@ -25,7 +25,7 @@ struct coord_execute_options {
     const char *resume;            /* folder of the run to go on with; NULL: a new one */
     struct coord_resumed *resumed; /* by coord_resume: what it has opened; NULL: a new run */
     uint32_t workers_per_client;   /* 0: one for each CPU */
-    bool quick; /* seconds a row */
+    bool quick;                    /* seconds a row */
     bool json;
     bool quiet;
     bool check_only;         /* say what would be done, do nothing */

@@ -99,6 +99,42 @@ static bool expand_words(char **words, size_t count, const char *folder)
     return true;
 }
 
+static bool expand_services(Ls__Service **services, size_t count, const char *folder)
+{
+    bool ok = true;
+
+    for (size_t i = 0; i < count && ok; i++) {
+        ok = expand_words(services[i]->command, services[i]->n_command, folder);
+        for (size_t k = 0; k < services[i]->n_env && ok; k++)
+            ok = expand_word(&services[i]->env[k]->value, folder);
+    }
+    return ok;
+}
+
+static bool expand_target(Ls__Target *target, const char *folder)
+{
+    bool ok = expand_words(target->command, target->n_command, folder) &&
+              expand_words(target->version, target->n_version, folder) &&
+              (target->program == NULL || expand_word(&target->program, folder)) &&
+              (target->probe == NULL ||
+               expand_words(target->probe->command, target->probe->n_command, folder)) &&
+              expand_services(target->services, target->n_services, folder);
+
+    for (size_t k = 0; k < target->n_env && ok; k++)
+        ok = expand_word(&target->env[k]->value, folder);
+    return ok;
+}
+
+static bool expand_process(Ls__Process *process, const char *folder)
+{
+    bool ok = expand_words(process->command, process->n_command, folder) &&
+              expand_words(process->args, process->n_args, folder);
+
+    for (size_t k = 0; k < process->n_env && ok; k++)
+        ok = expand_word(&process->env[k]->value, folder);
+    return ok;
+}
+
 enum ls_err coord_plan_expand(Ls__Plan *plan, const char *base_dir)
 {
     char *folder = realpath(base_dir, NULL);
@@ -107,12 +143,14 @@ enum ls_err coord_plan_expand(Ls__Plan *plan, const char *base_dir)
     if (folder == NULL) /* its files will be missed elsewhere, by name */
         folder = strdup(base_dir);
     for (size_t i = 0; i < plan->n_targets && folder != NULL && ok; i++) {
-        Ls__Target *target = plan->targets[i];
+        ok = expand_target(plan->targets[i], folder);
+    }
+    for (size_t i = 0; i < plan->n_workloads && folder != NULL && ok; i++) {
+        Ls__Workload *w = plan->workloads[i];
 
-        ok = expand_words(target->command, target->n_command, folder) &&
-             expand_words(target->version, target->n_version, folder);
-        for (size_t k = 0; k < target->n_env && ok; k++)
-            ok = expand_word(&target->env[k]->value, folder);
+        ok = expand_services(w->services, w->n_services, folder) &&
+             (w->protocol_case != LS__WORKLOAD__PROTOCOL_PROCESS ||
+              expand_process(w->process, folder));
     }
     ok = ok && folder != NULL;
     free(folder);

@@ -10,6 +10,7 @@
 
 #define SHARE          10 /* of a window and of a count, one in so many */
 #define LEAST_REQUESTS UINT64_C(2000)
+#define PROCESS_RUNS   10u
 
 static bool set_duration(Ls__Duration **duration, int64_t ns)
 {
@@ -41,6 +42,18 @@ static bool shorten_capacity(Ls__Capacity *capacity)
            set_duration(&capacity->confirm, 2 * LS_NS_PER_S);
 }
 
+static bool shorten_process(Ls__Workload *w)
+{
+    Ls__Process *process = w->process;
+
+    if (process->has_warmup_runs && process->warmup_runs > 1)
+        process->warmup_runs = 1;
+    if (process->has_runs && process->runs > PROCESS_RUNS)
+        process->runs = PROCESS_RUNS;
+    return w->measure == NULL ||
+           set_duration(&w->measure, within(w->measure->ns / SHARE, LS_NS_PER_S, 5 * LS_NS_PER_S));
+}
+
 static bool shorten(Ls__Workload *w)
 {
     const Ls__Load *load = w->load;
@@ -48,6 +61,8 @@ static bool shorten(Ls__Workload *w)
     int64_t measure_ns = w->measure != NULL ? w->measure->ns : COORD_DEFAULT_MEASURE_NS;
     bool fixed_length = false;
 
+    if (w->protocol_case == LS__WORKLOAD__PROTOCOL_PROCESS)
+        return shorten_process(w);
     if (load != NULL) {
         switch (load->law_case) {
         case LS__LOAD__LAW_CLOSED:

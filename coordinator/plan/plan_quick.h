@@ -8,7 +8,8 @@
 
 /* Before the check and before --set, which may say otherwise: one repetition, nothing discarded, a
  * second of warm-up at most, a tenth of each window (1 s to 5 s) and of each fixed count (2000 at
- * least). Steps and traces keep their length. False: out of memory. */
+ * least), ten runs of a process behind one. Steps and traces keep their length. False: out of
+ * memory. */
 bool coord_plan_quick(Ls__Plan *plan);
 
 #endif

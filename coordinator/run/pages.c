@@ -174,7 +174,7 @@ static void show(const struct builder *b, const struct figure *figure,
 /* Why there is no figure: the word of the last trial of that pair. */
 static const char *why_none(const struct builder *b, const struct figure *figure)
 {
-    const char *why = "not run";
+    const char *why = "not measured";
 
     for (size_t i = 0; i < b->result->n_trials; i++) {
         const Ls__Trial *trial = b->result->trials[i];
@@ -182,9 +182,12 @@ static const char *why_none(const struct builder *b, const struct figure *figure
         if (strcmp(trial->target, figure->target) != 0 ||
             strcmp(trial->workload, figure->workload) != 0 || coord_trial_is_discarded(trial))
             continue;
-        why = strcmp(trial->status, "done") != 0               ? trial->status
-              : trial->verdict == LS__VERDICT__VERDICT_INVALID ? "invalid"
-                                                               : "not measured";
+        if (strcmp(trial->status, "not_applicable") == 0)
+            why = "n/a";
+        else if (strcmp(trial->status, "done") != 0)
+            why = trial->status;
+        else if (trial->verdict == LS__VERDICT__VERDICT_INVALID)
+            why = "invalid";
     }
     return why;
 }
@@ -254,6 +257,58 @@ static void add_cell(struct builder *b, const Ls__PageColumn *column, Ls__PageRo
     keep(b, coord_message_string(&cell->text, text));
 }
 
+/* ---- what others have published, in columns behind ours */
+
+static const Ls__Published *published_of(const struct builder *b, const Ls__PageColumn *column,
+                                         const char *row)
+{
+    struct figure figure;
+
+    if (column->over != NULL || column->change_from != NULL || !figure_of(b, column, row, &figure))
+        return NULL;
+    for (size_t t = 0; t < b->plan->n_targets; t++) {
+        const Ls__Target *target = b->plan->targets[t];
+
+        for (size_t i = 0; strcmp(target->name, figure.target) == 0 && i < target->n_published;
+             i++) {
+            const Ls__Published *published = target->published[i];
+
+            if (strcmp(published->metric, figure.metric->name) == 0 &&
+                strcmp(published->workload, figure.workload) == 0)
+                return published;
+        }
+    }
+    return NULL;
+}
+
+/* Behind the columns that are measured, so that references by place stay right. */
+static void add_published(struct builder *b, const Ls__PageColumn *column)
+{
+    const Ls__Published *one = NULL;
+    char text[128];
+
+    for (size_t r = 0; r < b->page->n_rows && one == NULL; r++)
+        one = published_of(b, column, b->page->rows[r]->name);
+    if (one == NULL)
+        return;
+    (void)snprintf(text, sizeof(text), "%.64s, published", column->title);
+    keep(b, add_text(&b->page->n_columns, &b->page->columns, text));
+    for (size_t r = 0; r < b->page->n_rows && b->rc == LS_OK; r++) {
+        Ls__PageRow *row = b->page->rows[r];
+        const Ls__Published *published = published_of(b, column, row->name);
+        Ls__PageCell *cell =
+            coord_message_append(&row->n_cells, &row->cells, &ls__page_cell__descriptor);
+        char number[48];
+
+        if (published != NULL)
+            (void)snprintf(text, sizeof(text), "%s%s%.16s",
+                           coord_unit_exact(published->value, number, sizeof(number)),
+                           published->unit != NULL ? " " : "",
+                           published->unit != NULL ? published->unit : "");
+        keep(b, cell != NULL && coord_message_string(&cell->text, published != NULL ? text : ""));
+    }
+}
+
 /* ---- what has to be said about it */
 
 /* The figures of a table's first column, row by row. */
@@ -307,13 +362,14 @@ static void note_bodies(struct builder *b, const struct figure *figures, size_t 
                 "looked at.");
 }
 
-static double median_of(const struct builder *b, const struct figure *figure)
+static double median_of(struct builder *b, const struct figure *figure)
 {
-    struct coord_stats stats = { 0 };
+    struct coord_stats stats = { .median = NAN };
     size_t n = coord_summary_values(b->result, figure->workload, figure->target, figure->metric,
                                     b->values, NULL);
 
-    return n > 0 && coord_stats_compute(b->values, n, 0, 0, &stats) == LS_OK ? stats.median : NAN;
+    keep(b, n == 0 || coord_stats_compute(b->values, n, 0, 0, &stats) == LS_OK);
+    return stats.median;
 }
 
 /* The best and another one, the larger first. */
@@ -445,6 +501,8 @@ static void add_page(struct builder *b)
         keep(b, add_text(&b->page->n_columns, &b->page->columns, b->table->columns[i]->title));
     if (b->rc == LS_OK)
         add_rows(b);
+    for (size_t i = 0; i < b->table->n_columns && b->rc == LS_OK; i++)
+        add_published(b, b->table->columns[i]);
     if (b->rc == LS_OK)
         add_notes(b);
 }

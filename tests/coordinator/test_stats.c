@@ -71,6 +71,35 @@ static void a_spread_of_ten_per_cent_is_not_yet_noisy(void **state)
     assert_true(stats_of(above, 3).noisy);
 }
 
+static void outliers_are_counted_and_stay(void **state)
+{
+    static const double runs[] = { 100, 101, 99, 102, 98, 60 };
+    struct coord_stats s;
+
+    (void)state;
+    s = stats_of(runs, 6);
+    assert_int_equal(s.outliers, 1);
+    assert_true(s.min == 60 && s.n == 6);
+    assert_int_equal(stats_of(runs + 2, 4).outliers, 0); /* of four none can be told */
+}
+
+/* Three runs a side: 2 p is 0.1 at best, so only what is beyond their noise is claimed. */
+static void three_runs_show_what_is_beyond_noise_and_nothing_less(void **state)
+{
+    static const double base[] = { 100, 101, 102 }, near[] = { 104, 105, 106 };
+    static const double far[] = { 114, 115, 116 };
+    struct coord_ratio r;
+
+    (void)state;
+    assert_int_equal(coord_stats_ratio(near, 3, base, 3, 1, 1, &r), LS_OK);
+    assert_true(r.low > 1 && !r.enough && !r.differs);
+    assert_near(r.p, 0.1, 1e-12);
+    assert_int_equal(coord_stats_ratio(far, 3, base, 3, 1, 1, &r), LS_OK);
+    assert_true(r.differs);
+    assert_int_equal(coord_stats_ratio(base, 3, far, 3, 1, 1, &r), LS_OK);
+    assert_true(r.differs && r.high < 1);
+}
+
 /* For an odd n the bootstrap's distribution of the median is known: it is x_(k) with probability
  * P(Bin(n, k/n) >= m) - P(Bin(n, (k-1)/n) >= m), m = (n+1)/2. Sorted values 1 .. n make the value
  * its own rank. */
@@ -229,6 +258,8 @@ int main(void)
         cmocka_unit_test(moments_and_medians_are_the_textbook_ones),
         cmocka_unit_test(one_or_two_values_have_a_range_and_no_interval),
         cmocka_unit_test(a_spread_of_ten_per_cent_is_not_yet_noisy),
+        cmocka_unit_test(outliers_are_counted_and_stay),
+        cmocka_unit_test(three_runs_show_what_is_beyond_noise_and_nothing_less),
         cmocka_unit_test(the_interval_is_the_exact_bootstrap_s_where_that_is_known),
         cmocka_unit_test(intervals_cover_the_true_median_about_as_often_as_they_say),
         cmocka_unit_test(the_same_seed_gives_the_same_interval_whatever_the_order),

@@ -319,6 +319,26 @@ static void expand_once(void *ctx)
     coord_trials_fini(&trials);
 }
 
+/* Like the others, before them, and told from them by their number. */
+static void discarded_rounds_come_first_and_are_number_0(void **state)
+{
+    struct fixture *f = *state;
+    struct coord_trials trials;
+    char got[1024];
+
+    set_order(f, LS__ORDER__ORDER_INTERLEAVED, 1);
+    f->plan.plan->schedule->discard = 1;
+    trials = expand(f, 1, NULL);
+    assert_string_equal(as_text(&trials, got, sizeof(got)),
+                        "av0 bv0 cv0 aw0 cw0 av1 bv1 cv1 aw1 cw1");
+    coord_trials_fini(&trials);
+    set_order(f, LS__ORDER__ORDER_SEQUENTIAL, 1);
+    trials = expand(f, 1, NULL);
+    assert_string_equal(as_text(&trials, got, sizeof(got)),
+                        "av0 av1 bv0 bv1 cv0 cv1 aw0 aw1 cw0 cw1");
+    coord_trials_fini(&trials);
+}
+
 static void every_failed_allocation_is_survived(void **state)
 {
     assert_true(failmalloc_each(expand_once, *state) >= 3);
@@ -330,6 +350,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(interleaved_is_round_by_round_and_sequential_pair_by_pair),
+        TEST(discarded_rounds_come_first_and_are_number_0),
         TEST(shuffled_rounds_hold_each_pair_once_whatever_the_seed),
         TEST(the_seed_decides_the_order_and_nothing_else_does),
         TEST(every_pair_comes_first_about_as_often),
