@@ -45,27 +45,37 @@ static enum ls_err read_fd(int fd, const char *path, struct ls_buf *buf, struct 
     }
 }
 
+enum ls_err ls_fs_open(const char *path, int *out_fd, struct ls_diag *diag)
+{
+    enum ls_err rc = LS_OK;
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold us up */
+
+    if (fd < 0)
+        return fail_path(diag, "open", path);
+    if (fstat(fd, &st) != 0)
+        rc = fail_path(diag, "look at", path);
+    else if (!S_ISREG(st.st_mode))
+        rc = ls_fail(diag, LS_EINVAL, "%s is not a regular file", path);
+    if (rc == LS_OK)
+        *out_fd = fd;
+    else
+        (void)close(fd);
+    return rc;
+}
+
 enum ls_err ls_fs_read(const char *path, size_t max_bytes, char **out_data, size_t *out_len,
                        struct ls_diag *diag)
 {
-    enum ls_err rc = LS_EIO;
     struct ls_buf buf;
-    struct stat st;
     size_t len;
     char *data;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold us up */
+    int fd = -1;
+    enum ls_err rc = ls_fs_open(path, &fd, diag);
 
+    if (rc != LS_OK)
+        return rc;
     ls_buf_init(&buf, max_bytes);
-    if (fd < 0)
-        return fail_path(diag, "open", path);
-    if (fstat(fd, &st) != 0) {
-        rc = fail_path(diag, "look at", path);
-        goto out;
-    }
-    if (!S_ISREG(st.st_mode)) {
-        rc = ls_fail(diag, LS_EINVAL, "%s is not a regular file", path);
-        goto out;
-    }
     rc = read_fd(fd, path, &buf, diag);
     if (rc != LS_OK)
         goto out;

@@ -7,6 +7,8 @@
 
 #include "common/err.h"
 
+/* Opens a regular file for reading, whatever else may be there instead. LS_EIO, LS_EINVAL. */
+enum ls_err ls_fs_open(const char *path, int *out_fd, struct ls_diag *diag) LS_NODISCARD;
 /* Reads a regular file whole; LS_ERANGE above max_bytes. *out_data is NUL-terminated beyond
  * *out_len; the caller frees. */
 enum ls_err ls_fs_read(const char *path, size_t max_bytes, char **out_data, size_t *out_len,

@@ -495,32 +495,35 @@ out:
     return rc;
 }
 
-/* Moves behind "Tag=...,"; false if the line has another tag than the one that is wanted. */
-static bool take_tag(struct ls_bytes *in, const char *wanted)
+/* Moves behind "Tag=...,". Returns the tag, empty if there is none. */
+static struct ls_bytes cut_tag(struct ls_bytes *in)
 {
     static const char prefix[] = "Tag=";
     const size_t prefix_len = sizeof(prefix) - 1;
     const unsigned char *comma;
-    size_t len;
+    struct ls_bytes tag = { .data = in->data };
 
     if (in->len < prefix_len || memcmp(in->data, prefix, prefix_len) != 0)
-        return wanted == NULL || wanted[0] == '\0';
-    in->data += prefix_len;
-    in->len -= prefix_len;
-    comma = memchr(in->data, ',', in->len);
-    len = comma == NULL ? in->len : (size_t)(comma - in->data);
-    if (wanted != NULL && (strlen(wanted) != len || memcmp(in->data, wanted, len) != 0))
-        return false;
-    len += comma != NULL;
-    in->data += len;
-    in->len -= len;
-    return true;
+        return tag;
+    tag.data += prefix_len;
+    comma = memchr(tag.data, ',', in->len - prefix_len);
+    tag.len = comma == NULL ? in->len - prefix_len : (size_t)(comma - tag.data);
+    in->len -= prefix_len + tag.len + (comma != NULL);
+    in->data = tag.data + tag.len + (comma != NULL);
+    return tag;
 }
 
-enum ls_err ls_hist_log_read(FILE *file, const char *tag, struct ls_hist *hist,
-                             int64_t *out_start_ns, int64_t *out_length_ns, struct ls_diag *diag)
+static bool is_tag(struct ls_bytes tag, const char *wanted)
 {
-    struct ls_bytes in;
+    return wanted == NULL || (strlen(wanted) == tag.len && memcmp(tag.data, wanted, tag.len) == 0);
+}
+
+/* The next line of tag wanted (NULL: any) into hist. Its own tag is cut to tag_bytes. */
+static enum ls_err read_line(FILE *file, const char *wanted, struct ls_hist *hist, char *out_tag,
+                             size_t tag_bytes, int64_t *out_start_ns, int64_t *out_length_ns,
+                             struct ls_diag *diag)
+{
+    struct ls_bytes in, tag = { 0 };
     struct ls_buf line;
     int64_t start_ns;
     int64_t length_ns;
@@ -532,8 +535,8 @@ enum ls_err ls_hist_log_read(FILE *file, const char *tag, struct ls_hist *hist,
     do {
         rc = take_line(file, &line, diag);
         in = (struct ls_bytes){ line.data, line.len };
-    } while (rc == LS_OK &&
-             (in.len == 0 || in.data[0] == '#' || in.data[0] == '"' || !take_tag(&in, tag)));
+    } while (rc == LS_OK && (in.len == 0 || in.data[0] == '#' || in.data[0] == '"' ||
+                             (tag = cut_tag(&in), !is_tag(tag, wanted))));
     if (rc != LS_OK)
         goto out;
     if (!take_decimal(&in, 9, &start_ns) || !take_decimal(&in, 9, &length_ns) ||
@@ -544,8 +547,25 @@ enum ls_err ls_hist_log_read(FILE *file, const char *tag, struct ls_hist *hist,
     if (rc == LS_OK) {
         *out_start_ns = start_ns;
         *out_length_ns = length_ns;
+        tag.len = tag.len < tag_bytes ? tag.len : tag_bytes - 1;
+        (void)memcpy(out_tag, tag.data, tag.len);
+        out_tag[tag.len] = '\0';
     }
 out:
     ls_buf_fini(&line);
     return rc;
+}
+
+enum ls_err ls_hist_log_read(FILE *file, const char *tag, struct ls_hist *hist,
+                             int64_t *out_start_ns, int64_t *out_length_ns, struct ls_diag *diag)
+{
+    char unused[1];
+
+    return read_line(file, tag, hist, unused, sizeof(unused), out_start_ns, out_length_ns, diag);
+}
+
+enum ls_err ls_hist_log_next(FILE *file, struct ls_hist *hist, char *out_tag, size_t tag_bytes,
+                             int64_t *out_start_ns, int64_t *out_length_ns, struct ls_diag *diag)
+{
+    return read_line(file, NULL, hist, out_tag, tag_bytes, out_start_ns, out_length_ns, diag);
 }

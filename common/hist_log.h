@@ -26,4 +26,10 @@ enum ls_err ls_hist_log_read(FILE *file, const char *tag, struct ls_hist *hist,
                              int64_t *out_start_ns, int64_t *out_length_ns,
                              struct ls_diag *diag) LS_NODISCARD;
 
+/* The next line, whatever its tag, which is copied to out_tag (empty: none; cut to fit). Errors as
+ * above. */
+enum ls_err ls_hist_log_next(FILE *file, struct ls_hist *hist, char *out_tag, size_t tag_bytes,
+                             int64_t *out_start_ns, int64_t *out_length_ns,
+                             struct ls_diag *diag) LS_NODISCARD;
+
 #endif

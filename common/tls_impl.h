@@ -1,5 +1,5 @@
-/* common/tls_impl.h - what the files around OpenSSL share: identity.c, credentials.c and
- * tls_engine.c. Nobody else includes it. */
+/* common/tls_impl.h - what the files around OpenSSL share: identity.c, credentials.c, tls_engine.c
+ * and coordinator/pki/sign.c. Nobody else includes it. */
 #ifndef LS_COMMON_TLS_IMPL_H
 #define LS_COMMON_TLS_IMPL_H
 

@@ -19,6 +19,7 @@ int coord_cmd_compare(int argc, char **argv);
 int coord_cmd_check(int argc, char **argv);
 int coord_cmd_pki(int argc, char **argv);
 int coord_cmd_report(int argc, char **argv);
+int coord_cmd_verify(int argc, char **argv);
 
 /* Ends a command that failed before there was a result: the sentence on stderr and, with json, one
  * document on stdout. Returns exit_status. */

@@ -23,6 +23,8 @@ static const struct {
     { "report", coord_cmd_report, "DIR", "renders a result again" },
     { "compare", coord_cmd_compare, "DIR..",
       "says what became better or worse, and fails if it shall" },
+    { "verify", coord_cmd_verify, "DIR",
+      "compares files with their sums, and figures with raw data" },
 };
 
 static void help(FILE *file)

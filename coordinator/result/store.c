@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/msg_json.h"
+#include "coordinator/pki/sign.h"
 #include "coordinator/result/store_internal.h"
 
 const char *coord_store_default_dir(const char *name, int64_t wall_ns, char *out, size_t out_bytes)
@@ -312,12 +313,19 @@ static enum ls_err format_result(const Ls__Result *result, struct ls_buf *out)
     return out->ok ? LS_OK : LS_ENOMEM;
 }
 
-/* ---- what changes as the run goes on: hosts, result and sums, all three or none ------------- */
+/* ---- what changes as the run goes on: hosts, result, signature and sums, all or none -------- */
 
-enum { HOSTS, RESULT, SUMS, REPLACED_COUNT };
+enum { HOSTS, RESULT, SIGNER, SIGNATURE, SUMS, REPLACED_COUNT };
 
 static const char *const replaced_names[REPLACED_COUNT] = { COORD_HOSTS_FILE, COORD_RESULT_FILE,
+                                                            COORD_SIGNER_FILE, COORD_SIGNATURE_FILE,
                                                             COORD_SUMS_FILE };
+
+/* Those of the signature are gone when there is nobody to sign. */
+static bool is_kept(const struct coord_store *store, unsigned file)
+{
+    return store->signer != NULL || (file != SIGNER && file != SIGNATURE);
+}
 
 /* Where a file waits until it may take its place. out: PATH_MAX bytes. */
 static enum ls_err next_path(const struct coord_store *store, unsigned file, char *out,
@@ -363,21 +371,30 @@ static void remove_staged(const struct coord_store *store)
     }
 }
 
+static enum ls_err remove_old(const struct coord_store *store, unsigned file, struct ls_diag *diag)
+{
+    char path[PATH_MAX];
+    enum ls_err rc = coord_path(store->dir, replaced_names[file], path, diag);
+
+    if (rc == LS_OK && unlink(path) != 0 && errno != ENOENT)
+        rc = ls_fail(diag, LS_EIO, "cannot replace %s: %s", path, strerror(errno));
+    return rc;
+}
+
 /* All are on the disk before any takes its place, so a full disk changes nothing. A crash between
  * the renames must not leave a result beside the sums of another one: the old sums go first, and a
  * result without sums reads as one that was not finished. */
 static enum ls_err replace_all(const struct coord_store *store, const struct ls_buf *data,
                                struct ls_diag *diag)
 {
-    char old_sums[PATH_MAX];
-    enum ls_err rc = coord_path(store->dir, COORD_SUMS_FILE, old_sums, diag);
+    enum ls_err rc = LS_OK;
 
     for (unsigned file = 0; file < REPLACED_COUNT && rc == LS_OK; file++)
-        rc = stage(store, file, &data[file], diag);
-    if (rc == LS_OK && unlink(old_sums) != 0 && errno != ENOENT)
-        rc = ls_fail(diag, LS_EIO, "cannot replace %s: %s", old_sums, strerror(errno));
+        rc = is_kept(store, file) ? stage(store, file, &data[file], diag) : LS_OK;
+    if (rc == LS_OK)
+        rc = remove_old(store, SUMS, diag);
     for (unsigned file = 0; file < REPLACED_COUNT && rc == LS_OK; file++)
-        rc = unstage(store, file, diag);
+        rc = is_kept(store, file) ? unstage(store, file, diag) : remove_old(store, file, diag);
     if (rc != LS_OK) {
         remove_staged(store);
         return rc;
@@ -393,23 +410,56 @@ static bool note_sum(struct coord_store *store, unsigned file, const struct ls_b
     return coord_sums_set(&store->sums, replaced_names[file], hex);
 }
 
+/* The certificate is one of the files that are summed up, and so are signed. */
+static enum ls_err format_signer(struct coord_store *store, struct ls_buf *out,
+                                 struct ls_diag *diag)
+{
+    enum ls_err rc;
+
+    if (store->signer == NULL) {
+        coord_sums_drop(&store->sums, COORD_SIGNER_FILE);
+        return LS_OK;
+    }
+    rc = coord_signer_certificate(store->signer, out, diag);
+    return rc == LS_OK && !note_sum(store, SIGNER, out) ? LS_ENOMEM : rc;
+}
+
+static enum ls_err format_sums(struct coord_store *store, struct ls_buf *out,
+                               struct ls_buf *out_signature, struct ls_diag *diag)
+{
+    coord_sums_format(&store->sums, out);
+    if (!out->ok)
+        return LS_ENOMEM;
+    if (store->signer == NULL)
+        return LS_OK;
+    return coord_sign(store->signer, (struct ls_bytes){ out->data, out->len }, out_signature, diag);
+}
+
+void coord_store_sign(struct coord_store *store, struct coord_signer *signer)
+{
+    store->signer = signer;
+}
+
 enum ls_err coord_store_result(struct coord_store *store, const Ls__Result *result,
                                struct ls_diag *diag)
 {
     struct ls_buf data[REPLACED_COUNT];
-    enum ls_err rc = LS_ENOMEM;
+    enum ls_err rc;
 
-    ls_buf_init(&data[HOSTS], COORD_RESULT_MAX_BYTES);
-    ls_buf_init(&data[RESULT], COORD_RESULT_MAX_BYTES);
-    ls_buf_init(&data[SUMS], COORD_SUMS_MAX_BYTES);
-    if (format_hosts(result, &data[HOSTS]) != LS_OK ||
-        format_result(result, &data[RESULT]) != LS_OK || !note_sum(store, HOSTS, &data[HOSTS]) ||
-        !note_sum(store, RESULT, &data[RESULT]))
-        goto out;
-    coord_sums_format(&store->sums, &data[SUMS]);
-    if (data[SUMS].ok)
+    for (unsigned file = 0; file < REPLACED_COUNT; file++)
+        ls_buf_init(&data[file], file == SUMS ? COORD_SUMS_MAX_BYTES : COORD_RESULT_MAX_BYTES);
+    rc = format_hosts(result, &data[HOSTS]);
+    if (rc == LS_OK)
+        rc = format_result(result, &data[RESULT]);
+    if (rc == LS_OK &&
+        (!note_sum(store, HOSTS, &data[HOSTS]) || !note_sum(store, RESULT, &data[RESULT])))
+        rc = LS_ENOMEM;
+    if (rc == LS_OK)
+        rc = format_signer(store, &data[SIGNER], diag);
+    if (rc == LS_OK)
+        rc = format_sums(store, &data[SUMS], &data[SIGNATURE], diag);
+    if (rc == LS_OK)
         rc = replace_all(store, data, diag);
-out:
     if (rc == LS_ENOMEM)
         (void)ls_fail(diag, rc, "no memory for " COORD_RESULT_FILE);
     for (unsigned file = 0; file < REPLACED_COUNT; file++)

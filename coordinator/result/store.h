@@ -1,8 +1,9 @@
 /* coordinator/result/store.h - the result folder: whole files or none.
  *
  *     DIR/plan.yaml  environment.json  result.json  SHA256SUMS
- *     DIR/trials/001-node-hello-r1/  merged.hlog  client-NAME.hlog  target.log  server.csv
- *                                    trial.json
+ *     DIR/coordinator.pem  SHA256SUMS.sig      when there are keys to sign with
+ *     DIR/trials/001-node-hello-r1/  merged.hlog  client-NAME.hlog  intervals.csv  server.csv
+ *                                    target.log  trial.json
  *
  * A trial is written into trials/....part and renamed when everything in it is on the disk, so a
  * trial folder is complete or absent. result.json is replaced after each trial: an interrupted run
@@ -17,6 +18,7 @@
 #include <stdint.h>
 
 #include "common/attr.h"
+#include "common/buf.h"
 #include "common/err.h"
 #include "common/hist.h"
 #include "proto/result.pb-c.h"
@@ -26,6 +28,7 @@
 
 struct coord_store;
 struct coord_store_trial;
+struct coord_signer;
 
 /* "results/NAME-YYYYmmdd-HHMMSS" (UTC); name is data and made harmless. out holds >= 128 bytes. */
 const char *coord_store_default_dir(const char *name, int64_t wall_ns, char *out, size_t out_bytes);
@@ -39,11 +42,13 @@ enum ls_err coord_store_resume(const char *dir, struct coord_store **out_store,
                                Ls__Result **out_result, struct ls_diag *diag) LS_NODISCARD;
 void coord_store_close(struct coord_store *store); /* NULL is fine; the folder stays */
 const char *coord_store_dir(const struct coord_store *store);
+/* From now on SHA256SUMS is signed; signer stays the caller's. */
+void coord_store_sign(struct coord_store *store, struct coord_signer *signer);
 
 enum ls_err coord_store_plan(struct coord_store *store, struct ls_bytes text,
                              struct ls_diag *diag) LS_NODISCARD;
 /* result.json, environment.json from its hosts, and SHA256SUMS over everything that is in the
- * folder: when it fails, all three are as they were. */
+ * folder, with its signature: when it fails, all are as they were. */
 enum ls_err coord_store_result(struct coord_store *store, const Ls__Result *result,
                                struct ls_diag *diag) LS_NODISCARD;
 
@@ -76,8 +81,14 @@ enum ls_err coord_store_hlog_write(struct coord_store_hlog *log, const char *tag
                                    int64_t length_ns, const struct ls_hist *hist,
                                    struct ls_diag *diag) LS_NODISCARD;
 
-/* Writes server.csv and trial.json, brings everything to the disk, renames the folder. The trial
- * is gone afterwards whatever is returned; on failure nothing of it stays in the folder. */
+/* Raw tables (result/raw.h): rows are appended, behind head if they are the file's first. */
+enum coord_store_table { COORD_TABLE_INTERVALS, COORD_TABLE_SERVER, COORD_TABLE_COUNT };
+enum ls_err coord_store_rows(struct coord_store_trial *trial, enum coord_store_table table,
+                             void (*head)(struct ls_buf *out), struct ls_bytes rows,
+                             struct ls_diag *diag) LS_NODISCARD;
+
+/* Writes trial.json, brings everything to the disk, renames the folder. The trial is gone
+ * afterwards whatever is returned; on failure nothing of it stays in the folder. */
 enum ls_err coord_store_trial_finish(struct coord_store_trial *trial, const Ls__Trial *message,
                                      struct ls_diag *diag) LS_NODISCARD;
 void coord_store_trial_discard(struct coord_store_trial *trial); /* removes it; NULL is fine */
@@ -89,6 +100,10 @@ void coord_store_trial_discard(struct coord_store_trial *trial); /* removes it; 
  * Caller frees with ls__result__free_unpacked(result, NULL). */
 enum ls_err coord_store_load(const char *dir, Ls__Result **out_result,
                              struct ls_diag *diag) LS_NODISCARD;
+
+/* The same, whatever SHA256SUMS says: for who wants to say what is wrong with a folder. */
+enum ls_err coord_store_load_unchecked(const char *dir, Ls__Result **out_result,
+                                       struct ls_diag *diag) LS_NODISCARD;
 
 /* Compares every file with SHA256SUMS and tells problem(ctx, path, what) of each that is changed,
  * missing or not listed. LS_OK: *out_files were compared, *out_problems told. LS_EIO, LS_EPROTO:

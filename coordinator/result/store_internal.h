@@ -10,6 +10,7 @@ struct coord_store {
     char *dir;   /* owned */
     int lock_fd; /* the folder itself, locked */
     struct coord_sums sums;
+    struct coord_signer *signer;     /* borrowed; NULL: nothing is signed */
     struct coord_store_trial *trial; /* the one that is open; owned */
 };
 

@@ -36,6 +36,22 @@ bool coord_path_piece(const char *name, char *out, size_t out_bytes)
     return strcmp(out, name) == 0;
 }
 
+void coord_path_hlog(const char *client, unsigned copy, char *out, size_t out_bytes)
+{
+    char piece[64];
+
+    if (client == NULL) {
+        (void)snprintf(out, out_bytes, "merged.hlog");
+        return;
+    }
+    (void)coord_path_piece(client, piece, sizeof(piece));
+    if (copy < 2)
+        (void)snprintf(out, out_bytes, "%s%s.hlog",
+                       strncmp(piece, "client-", 7) == 0 ? "" : "client-", piece);
+    else
+        (void)snprintf(out, out_bytes, "client-%s.%u.hlog", piece, copy);
+}
+
 enum ls_err coord_sync_folder(const char *path, struct ls_diag *diag)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

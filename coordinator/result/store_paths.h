@@ -12,7 +12,10 @@
 #define COORD_PLAN_FILE   "plan.yaml"
 #define COORD_HOSTS_FILE  "environment.json"
 #define COORD_TRIALS_DIR  "trials"
-#define COORD_PART        ".part" /* of a trial folder that is being written */
+/* Of SHA256SUMS, and the certificate of whose key it is by (which SHA256SUMS lists). */
+#define COORD_SIGNATURE_FILE "SHA256SUMS.sig"
+#define COORD_SIGNER_FILE    "coordinator.pem"
+#define COORD_PART           ".part" /* of a trial folder that is being written */
 
 /* folder/name into out (PATH_MAX bytes). LS_ERANGE. */
 enum ls_err coord_path(const char *folder, const char *name, char *out,
@@ -21,6 +24,10 @@ enum ls_err coord_path(const char *folder, const char *name, char *out,
 /* A name as part of a file name: letters, digits, '.', '_' and '-' stay, all else becomes '_', at
  * most 48 bytes, never hidden, never empty. True if it is still the name that it was. */
 bool coord_path_piece(const char *name, char *out, size_t out_bytes);
+
+/* The name of a client's histogram log; NULL: that of all clients. Agents whose names differ only
+ * in what a file name cannot hold are told apart by copy, from 1. */
+void coord_path_hlog(const char *client, unsigned copy, char *out, size_t out_bytes);
 
 /* Brings a folder's entries to the disk. LS_EIO. */
 enum ls_err coord_sync_folder(const char *path, struct ls_diag *diag) LS_NODISCARD;

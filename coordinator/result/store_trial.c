@@ -12,6 +12,7 @@
 #include "common/fs.h"
 #include "common/hist_log.h"
 #include "common/msg_json.h"
+#include "coordinator/result/raw.h"
 #include "coordinator/result/store_internal.h"
 
 #define JOURNAL       "journal"
@@ -30,7 +31,8 @@ struct coord_store_trial {
     char folder[160];    /* trials/001-node-hello-r1 */
     char part[PATH_MAX]; /* where it is written, absolute or as the store's folder is given */
     int journal_fd;
-    int log_fd; /* target.log, -1: not begun */
+    int log_fd;                       /* target.log, -1: not begun */
+    int table_fds[COORD_TABLE_COUNT]; /* the same */
     struct coord_store_hlog *logs;
 };
 
@@ -49,6 +51,10 @@ static void close_trial(struct coord_store_trial *trial)
         (void)close(trial->journal_fd);
     if (trial->log_fd >= 0)
         (void)close(trial->log_fd);
+    for (unsigned i = 0; i < COORD_TABLE_COUNT; i++) {
+        if (trial->table_fds[i] >= 0)
+            (void)close(trial->table_fds[i]);
+    }
     trial->store->trial = NULL;
     free(trial);
 }
@@ -117,6 +123,8 @@ enum ls_err coord_store_trial_begin(struct coord_store *store, uint32_t index, c
         return ls_fail(diag, LS_ENOMEM, "no memory for a trial");
     trial->store = store;
     trial->journal_fd = trial->log_fd = -1;
+    for (unsigned i = 0; i < COORD_TABLE_COUNT; i++)
+        trial->table_fds[i] = -1;
     (void)coord_path_piece(target, target_piece, sizeof(target_piece));
     (void)coord_path_piece(workload, workload_piece, sizeof(workload_piece));
     (void)snprintf(trial->folder, sizeof(trial->folder), COORD_TRIALS_DIR "/%03u-%s-%s-r%u", index,
@@ -200,6 +208,41 @@ enum ls_err coord_store_log(struct coord_store_trial *trial, uint64_t offset, st
     return LS_OK;
 }
 
+static const char *const table_names[] = { COORD_RAW_INTERVALS, COORD_RAW_SERVER };
+static_assert(LS_ARRAY_LEN(table_names) == COORD_TABLE_COUNT, "a name for each table");
+
+static enum ls_err begin_table(struct coord_store_trial *trial, enum coord_store_table table,
+                               void (*head)(struct ls_buf *out), struct ls_diag *diag)
+{
+    struct ls_buf line;
+    enum ls_err rc = create_in(trial, table_names[table], O_APPEND, &trial->table_fds[table], diag);
+
+    ls_buf_init(&line, COORD_RAW_LINE_MAX);
+    if (rc == LS_OK) {
+        head(&line);
+        rc = line.ok ? ls_fs_write_all(trial->table_fds[table],
+                                       (struct ls_bytes){ line.data, line.len }, diag)
+                     : ls_fail(diag, LS_ENOMEM, "no memory for a table");
+    }
+    ls_buf_fini(&line);
+    return rc;
+}
+
+enum ls_err coord_store_rows(struct coord_store_trial *trial, enum coord_store_table table,
+                             void (*head)(struct ls_buf *out), struct ls_bytes rows,
+                             struct ls_diag *diag)
+{
+    enum ls_err rc = LS_OK;
+
+    if (trial->table_fds[table] < 0)
+        rc = begin_table(trial, table, head, diag);
+    if (rc == LS_OK)
+        rc = ls_fs_write_all(trial->table_fds[table], rows, diag);
+    if (rc != LS_OK)
+        return ls_fail_in(diag, rc, "%s/%s", trial->part, table_names[table]);
+    return LS_OK;
+}
+
 static struct coord_store_hlog *find_log(const struct coord_store_trial *trial, const char *client)
 {
     struct coord_store_hlog *log = trial->logs;
@@ -220,21 +263,14 @@ static bool name_is_taken(const struct coord_store_trial *trial, const char *nam
     return false;
 }
 
-/* Agents whose names differ only in what a file name cannot hold are told apart by a number. */
 static void name_log(const struct coord_store_trial *trial, const char *client, char *out,
                      size_t out_bytes)
 {
-    char piece[64];
+    unsigned copy = 1;
 
-    if (client == NULL) {
-        (void)snprintf(out, out_bytes, "merged.hlog");
-        return;
-    }
-    (void)coord_path_piece(client, piece, sizeof(piece));
-    (void)snprintf(out, out_bytes, "%s%s.hlog", strncmp(piece, "client-", 7) == 0 ? "" : "client-",
-                   piece);
-    for (unsigned i = 2; name_is_taken(trial, out); i++)
-        (void)snprintf(out, out_bytes, "client-%s.%u.hlog", piece, i);
+    do
+        coord_path_hlog(client, copy++, out, out_bytes);
+    while (client != NULL && name_is_taken(trial, out));
 }
 
 static enum ls_err log_fail(const struct coord_store_hlog *log, struct ls_diag *diag)
@@ -332,34 +368,12 @@ static enum ls_err sync_logs(struct coord_store_trial *trial, struct ls_diag *di
     if (trial->log_fd >= 0 && fsync(trial->log_fd) != 0)
         return ls_fail(diag, LS_EIO, "cannot write %s/" TARGET_LOG ": %s", trial->part,
                        strerror(errno));
-    return LS_OK;
-}
-
-static enum ls_err write_csv(const struct coord_store_trial *trial, const Ls__Server *server,
-                             struct ls_diag *diag)
-{
-    char path[PATH_MAX];
-    struct ls_buf buf;
-    enum ls_err rc = coord_path(trial->part, "server.csv", path, diag);
-
-    if (rc != LS_OK || server == NULL || server->n_samples == 0)
-        return rc;
-    ls_buf_init(&buf, COORD_RESULT_MAX_BYTES);
-    ls_buf_adds(&buf, "at_ns,cpu_ns,rss_bytes,processes,threads,voluntary_switches,"
-                      "involuntary_switches\n");
-    for (size_t i = 0; i < server->n_samples; i++) {
-        const Ls__Sample *s = server->samples[i];
-
-        ls_buf_addf(&buf,
-                    "%" PRId64 ",%" PRId64 ",%" PRIu64 ",%" PRIu32 ",%" PRIu32 ",%" PRIu64
-                    ",%" PRIu64 "\n",
-                    s->at_ns, s->cpu_ns, s->rss_bytes, s->processes, s->threads,
-                    s->voluntary_switches, s->involuntary_switches);
+    for (unsigned i = 0; i < COORD_TABLE_COUNT; i++) {
+        if (trial->table_fds[i] >= 0 && fsync(trial->table_fds[i]) != 0)
+            return ls_fail(diag, LS_EIO, "cannot write %s/%s: %s", trial->part, table_names[i],
+                           strerror(errno));
     }
-    rc = buf.ok ? ls_fs_write(path, (struct ls_bytes){ buf.data, buf.len }, 0644, diag)
-                : ls_fail(diag, LS_ENOMEM, "no memory for server.csv");
-    ls_buf_fini(&buf);
-    return rc;
+    return LS_OK;
 }
 
 static enum ls_err write_json(const struct coord_store_trial *trial, const Ls__Trial *message,
@@ -415,8 +429,6 @@ enum ls_err coord_store_trial_finish(struct coord_store_trial *trial, const Ls__
 {
     enum ls_err rc = sync_logs(trial, diag);
 
-    if (rc == LS_OK)
-        rc = write_csv(trial, message->server, diag);
     if (rc == LS_OK)
         rc = write_json(trial, message, diag);
     if (rc == LS_OK)

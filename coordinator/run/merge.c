@@ -95,6 +95,7 @@ void coord_merge_destroy(struct coord_merge *merge)
 static enum ls_err agents_init(struct coord_merge *merge, const struct coord_merge_options *options)
 {
     enum ls_err rc = LS_OK;
+    uint32_t clients = 0;
 
     merge->agents = calloc(options->agent_count + 1, sizeof(*merge->agents));
     if (merge->agents == NULL)
@@ -106,6 +107,8 @@ static enum ls_err agents_init(struct coord_merge *merge, const struct coord_mer
         agent->name = strdup(options->agents[i].name);
         agent->role = options->agents[i].role;
         agent->share = options->agents[i].share;
+        if (agent->role == LS__ROLE__ROLE_CLIENT)
+            agent->place = ++clients;
         ls__requests__init(&agent->sums.warmup);
         ls__requests__init(&agent->sums.measure);
         ls__messages__init(&agent->sums.messages);
@@ -522,6 +525,8 @@ static enum ls_err take_interval(struct coord_merge *merge, struct merge_agent *
     if (touches_window(merge, report->index, report->length_ns))
         rc = write_lines(agent->log, start_ns - merge->start_ns, report->length_ns, &merge->scratch,
                          diag);
+    if (rc == LS_OK)
+        rc = coord_merge_keep_interval(merge, agent, start_ns - merge->start_ns, report, diag);
     if (rc == LS_OK)
         rc = add_to_all(merge, report, diag);
     if (rc == LS_OK)

@@ -42,6 +42,7 @@ struct merge_agent {
     char *name; /* owned */
     Ls__Role role;
     uint32_t share;
+    uint32_t place; /* of a client among the clients, from 1 */
     bool lost;
     Ls__PhaseReport *ready; /* owned copies of what was reported, NULL until then */
 
@@ -110,6 +111,15 @@ struct coord_merge {
 
 /* Writes out every interval that is still in the window. */
 enum ls_err coord_merge_flush(struct coord_merge *merge, struct ls_diag *diag) LS_NODISCARD;
+/* Raw tables of the trial: what an interval's report said, as it came; the server's samples, once
+ * the window's start_ns is known. */
+enum ls_err coord_merge_keep_interval(const struct coord_merge *merge,
+                                      const struct merge_agent *agent, int64_t start_ns,
+                                      const Ls__IntervalReport *report,
+                                      struct ls_diag *diag) LS_NODISCARD;
+enum ls_err coord_merge_keep_samples(const struct coord_merge *merge,
+                                     const struct merge_agent *agent, int64_t window_ns,
+                                     struct ls_diag *diag) LS_NODISCARD;
 /* An agent's instant on our clock; false if that is no sensible number. */
 bool coord_merge_to_ours(const struct coord_merge_clock *clock, int64_t at_ns, int64_t *out_ns);
 /* The series that latencies are judged by. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "coordinator/result/latency.h"
 #include "coordinator/result/message.h"
 #include "coordinator/result/messages.h"
 #include "coordinator/result/requests.h"
@@ -147,20 +148,8 @@ static void fill_latency(struct finish *f, Ls__Latency **field, const struct ls_
     Ls__Latency *latency = make(f, &ls__latency__descriptor);
 
     *field = latency;
-    if (latency == NULL)
-        return;
-    latency->count = ls_hist_count(hist);
-    latency->min_ns = ls_hist_min(hist);
-    latency->mean_ns = ls_hist_mean(hist);
-    latency->stdev_ns = ls_hist_stdev(hist);
-    latency->p50_ns = ls_hist_quantile(hist, 0.50);
-    latency->p75_ns = ls_hist_quantile(hist, 0.75);
-    latency->p90_ns = ls_hist_quantile(hist, 0.90);
-    latency->p99_ns = ls_hist_quantile(hist, 0.99);
-    latency->p999_ns = ls_hist_quantile(hist, 0.999);
-    latency->p9999_ns = ls_hist_quantile(hist, 0.9999);
-    latency->max_ns = ls_hist_max(hist);
-    latency->clipped = ls_hist_clipped(hist);
+    if (latency != NULL)
+        coord_latency_fill(latency, hist);
 }
 
 /* In a closed loop nothing was due before it could be sent: there is no response time that would
@@ -741,17 +730,21 @@ static void fill_samples(struct finish *f, Ls__Server *server, const struct merg
     }
 }
 
-static void fill_server(struct finish *f)
+static const struct merge_agent *find_server(const struct coord_merge *merge)
 {
-    const struct merge_agent *agent = NULL;
-    Ls__Server *server;
-
-    for (uint32_t i = 0; i < f->merge->agent_count && agent == NULL; i++) {
-        const struct merge_agent *one = &f->merge->agents[i];
+    for (uint32_t i = 0; i < merge->agent_count; i++) {
+        const struct merge_agent *one = &merge->agents[i];
 
         if (!is_client(one) && (one->up != NULL || one->down != NULL || one->sample_count > 0))
-            agent = one;
+            return one;
     }
+    return NULL;
+}
+
+static void fill_server(struct finish *f, const struct merge_agent *agent)
+{
+    Ls__Server *server;
+
     if (agent == NULL)
         return;
     server = f->trial->server = make(f, &ls__server__descriptor);
@@ -785,6 +778,7 @@ enum ls_err coord_merge_finish(struct coord_merge *merge, Ls__Trial *trial,
                                struct coord_books *out_books, struct ls_diag *diag)
 {
     struct finish f = { .merge = merge, .trial = trial };
+    const struct merge_agent *server = find_server(merge);
     enum ls_err rc = coord_merge_flush(merge, diag);
 
     if (rc != LS_OK)
@@ -796,7 +790,7 @@ enum ls_err coord_merge_finish(struct coord_merge *merge, Ls__Trial *trial,
     if (merge->armed)
         fill_coverage(&f);
     fill_intervals(&f);
-    fill_server(&f);
+    fill_server(&f, server);
     for (uint32_t i = 0; i < merge->agent_count; i++) {
         if (merge->agents[i].final != NULL)
             check_agent(merge, &merge->books, &merge->agents[i]);
@@ -805,5 +799,7 @@ enum ls_err coord_merge_finish(struct coord_merge *merge, Ls__Trial *trial,
     if (f.no_memory)
         return ls_fail(diag, LS_ENOMEM, "no memory for the trial's result");
     *out_books = merge->books;
-    return LS_OK;
+    return server != NULL && merge->armed
+               ? coord_merge_keep_samples(merge, server, f.begin_ns, diag)
+               : LS_OK;
 }

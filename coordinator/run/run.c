@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "common/transport.h"
 #include "coordinator/exit.h"
+#include "coordinator/pki/sign.h"
 #include "coordinator/result/summary.h"
 #include "coordinator/run/fill.h"
 #include "coordinator/run/limits.h"
@@ -94,12 +95,20 @@ static enum ls_err create_store(struct run *r, struct ls_diag *diag)
 static enum ls_err open_store(struct run *r, struct ls_diag *diag)
 {
     const char *dir = r->options->out_dir;
-    enum ls_err rc;
+    bool resumed = r->store != NULL;
+    enum ls_err rc = LS_OK;
 
-    if (r->store != NULL || (dir != NULL && *dir == '\0'))
+    if (!resumed && dir != NULL && *dir == '\0')
         return LS_OK;
-    rc = dir != NULL ? coord_store_create(dir, &r->store, diag) : create_store(r, diag);
-    return rc == LS_OK ? coord_store_plan(r->store, r->options->plan_text, diag) : rc;
+    if (r->options->keys != NULL)
+        rc = coord_signer_open(r->options->keys, &r->signer, diag);
+    if (rc == LS_OK && !resumed)
+        rc = dir != NULL ? coord_store_create(dir, &r->store, diag) : create_store(r, diag);
+    if (rc == LS_OK)
+        coord_store_sign(r->store, r->signer);
+    if (rc == LS_OK && !resumed)
+        rc = coord_store_plan(r->store, r->options->plan_text, diag);
+    return rc;
 }
 
 /* What it takes to go on with this run one day. */
@@ -268,6 +277,7 @@ int coord_run(const struct coord_run_options *options, Ls__Result **out_result, 
     if (r.store != NULL)
         (void)snprintf(out_dir_used, out_dir_bytes, "%s", coord_store_dir(r.store));
     coord_store_close(r.store);
+    coord_signer_close(r.signer);
     *out_result = r.result;
     return status;
 }

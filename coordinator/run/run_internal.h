@@ -23,6 +23,7 @@ struct run {
     struct coord_signals signals;
     struct coord_fleet *fleet;       /* owned */
     struct coord_store *store;       /* owned; NULL: nothing is written */
+    struct coord_signer *signer;     /* owned; NULL: no keys, nothing is signed */
     struct coord_progress *progress; /* owned */
     uint32_t servers;                /* places 0 .. servers - 1 of the fleet */
     uint32_t clients;

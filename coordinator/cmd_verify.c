@@ -1,0 +1,104 @@
+/* lockstep verify DIR: is a result what it was, and do its figures follow from what was recorded?
+ */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "common/buf.h"
+#include "common/options.h"
+#include "coordinator/cli.h"
+#include "coordinator/result/message.h"
+#include "coordinator/result/store.h"
+#include "coordinator/result/verify.h"
+
+struct arguments {
+    const char *ca;
+    bool figures_only;
+    bool json;
+    bool help;
+};
+
+static const struct ls_option rows[] = {
+    { "ca", 0, LS_OPTION_TEXT, offsetof(struct arguments, ca), "FILE", NULL, 1, 0,
+      "it has to be signed by a coordinator that this authority vouches for (ca.pem)" },
+    { "figures-only", 0, LS_OPTION_FLAG, offsetof(struct arguments, figures_only), NULL, NULL, 1, 0,
+      "compute figures again, but compare no file with SHA256SUMS" },
+    { "json", 0, LS_OPTION_FLAG, offsetof(struct arguments, json), NULL, NULL, 1, 0,
+      "what was found as one JSON document" },
+    { "help", 'h', LS_OPTION_FLAG, offsetof(struct arguments, help), NULL, NULL, 1, 0,
+      "this text" },
+};
+
+static int print(Ls__Verification *found, bool json, int status)
+{
+    struct coord_report_options options = coord_cli_looks();
+    struct ls_diag diag = { 0 };
+    struct ls_buf text;
+
+    found->exit_status = (uint32_t)status;
+    ls_buf_init(&text, COORD_RESULT_MAX_BYTES);
+    if (coord_verify_render(found, json ? COORD_REPORT_JSON : COORD_REPORT_TEXT, &options, &text,
+                            &diag) != LS_OK)
+        status = coord_cli_fail(false, COORD_EXIT_FAULT, diag.text);
+    else
+        status = coord_cli_put(&text, status);
+    ls_buf_fini(&text);
+    return status;
+}
+
+/* With json: one document, also when there was nothing to verify. */
+static int fail(bool json, int status, const char *text)
+{
+    Ls__Verification *found = json ? coord_message_new(&ls__verification__descriptor) : NULL;
+
+    (void)fprintf(stderr, "lockstep: %s\n", text);
+    if (found != NULL && coord_message_string(&found->status, "failed") &&
+        coord_message_string(&found->error, text))
+        status = print(found, true, status);
+    coord_message_free(found);
+    return status;
+}
+
+static int verify(const char *dir, const struct arguments *args, bool json)
+{
+    Ls__Verification *found = coord_message_new(&ls__verification__descriptor);
+    struct ls_diag diag = { 0 };
+    int status;
+    enum ls_err rc;
+
+    if (found == NULL)
+        return fail(json, COORD_EXIT_FAULT, "no memory to verify anything");
+    rc = coord_verify(
+        dir, &(struct coord_verify_options){ .ca = args->ca, .figures_only = args->figures_only },
+        found, &diag);
+    if (rc == LS_OK)
+        status = print(found, json, found->n_differences > 0 ? COORD_EXIT_INVALID : COORD_EXIT_OK);
+    else
+        status = fail(json, rc == LS_ENOMEM ? COORD_EXIT_FAULT : COORD_EXIT_USAGE, diag.text);
+    coord_message_free(found);
+    return status;
+}
+
+int coord_cmd_verify(int argc, char **argv)
+{
+    struct arguments args = { 0 };
+    struct ls_diag diag = { 0 };
+    const char *dir = NULL;
+    size_t plain = 0;
+    bool json = coord_cli_wants_json(argc, argv);
+
+    if (ls_options_parse(rows, LS_ARRAY_LEN(rows), argc, argv, &args, &dir, 1, &plain, &diag) !=
+        LS_OK)
+        return fail(json, COORD_EXIT_USAGE, diag.text);
+    if (args.help) {
+        (void)printf(
+            "usage: lockstep verify DIR [--ca FILE]\n\n"
+            "Compares every file with SHA256SUMS, computes every figure again that the raw "
+            "data\ngives, and names the file or figure that differs. Exit status 4 if one "
+            "does.\n\n");
+        ls_options_help(rows, LS_ARRAY_LEN(rows), stdout);
+        return COORD_EXIT_OK;
+    }
+    if (plain == 0)
+        return fail(json, COORD_EXIT_USAGE, "verify: DIR is missing: which result folder?");
+    return verify(dir, &args, json);
+}

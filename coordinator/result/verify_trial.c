@@ -1,0 +1,717 @@
+/* What the raw files of a trial say of its figures. */
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+#include "common/hist.h"
+#include "common/hist_log.h"
+#include "common/msg_model.h"
+#include "common/series.h"
+#include "coordinator/result/latency.h"
+#include "coordinator/result/message.h"
+#include "coordinator/result/raw.h"
+#include "coordinator/result/requests.h"
+#include "coordinator/result/store_paths.h"
+#include "coordinator/result/summary.h"
+#include "coordinator/result/verify_internal.h"
+
+#define INTERVALS_MAX 4000000u /* as coordinator/run/merge.c */
+
+/* One interval of all clients. */
+struct point {
+    bool used;
+    bool in_time; /* not all of its reports were late */
+    bool has_line;
+    Ls__Interval interval;
+};
+
+/* What the rows of one client add up to. */
+struct totals {
+    Ls__Requests warmup, measure;
+    uint64_t ok_in_window, bytes_in, bytes_out;
+    int64_t in_flight_ns;
+    uint64_t reports, merged;
+};
+
+struct job {
+    struct verify *v;
+    const Ls__Trial *trial;
+    const char *where; /* "trials[nginx hello r1]" */
+    const char *file;  /* where its figures stand */
+    struct ls_hist *line;
+    struct ls_hist *of[LS_SERIES_COUNT];  /* of the file at hand */
+    struct ls_hist *sum[LS_SERIES_COUNT]; /* of all clients' files */
+    bool has[LS_SERIES_COUNT];
+    struct totals *clients; /* owned; as many as the trial has */
+    struct point *points;   /* owned; by index */
+    size_t point_count;
+    int64_t slot_ns; /* from the start of one interval to the next; 0: not known */
+    double ok_in_window;
+    bool refused; /* a row that cannot be of this trial */
+    bool has_rows;
+};
+
+static double per_second(const Ls__Trial *trial, uint64_t count)
+{
+    int64_t ns = trial->window->duration_ns;
+
+    return ns > 0 ? (double)count * 1e9 / (double)ns : 0;
+}
+
+static bool path_of(const struct job *job, const char *name, char *relative, char *absolute)
+{
+    return coord_path(job->trial->folder, name, relative, NULL) == LS_OK &&
+           coord_path(job->v->dir, relative, absolute, NULL) == LS_OK;
+}
+
+static void sub(const struct job *job, const char *field, char *out, size_t out_bytes)
+{
+    (void)snprintf(out, out_bytes, "%s.%s", job->where, field);
+}
+
+/* ---- histogram logs */
+
+static void reset(struct job *job)
+{
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
+        ls_hist_reset(job->of[s]);
+        job->has[s] = false;
+    }
+}
+
+static int series_of(const char *tag)
+{
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
+        if (strcmp(ls_series_name((enum ls_series)s), tag) == 0)
+            return (int)s;
+    }
+    return -1;
+}
+
+/* The first line of an interval that came in time is what its percentiles were published from; a
+ * part that came later has a line of its own. */
+static void note_line(struct job *job, int series, int64_t start_ns)
+{
+    bool primary = series == (coord_trial_is_open(job->trial) ? (int)LS_SERIES_RESPONSE_TIME
+                                                              : (int)LS_SERIES_SERVICE_TIME);
+    size_t index = job->slot_ns > 0 ? (size_t)(start_ns / job->slot_ns) : 0;
+    struct point *point;
+
+    if (!primary || index >= job->point_count)
+        return;
+    point = &job->points[index];
+    if (point->has_line || !point->in_time)
+        return;
+    point->has_line = true;
+    point->interval.p50_ns = ls_hist_quantile(job->line, 0.50);
+    point->interval.p99_ns = ls_hist_quantile(job->line, 0.99);
+    point->interval.max_ns = ls_hist_max(job->line);
+}
+
+/* All lines of a log into job->of. */
+static enum ls_err read_log(struct job *job, const char *path, bool merged, struct ls_diag *diag)
+{
+    char tag[64];
+    int64_t start_ns, length_ns;
+    FILE *file = NULL;
+    int fd;
+    enum ls_err rc = ls_fs_open(path, &fd, diag);
+
+    reset(job);
+    if (rc != LS_OK)
+        return rc;
+    file = fdopen(fd, "r");
+    if (file == NULL) {
+        (void)close(fd);
+        return ls_fail(diag, LS_ENOMEM, "no memory for %s", path);
+    }
+    while ((rc = ls_hist_log_next(file, job->line, tag, sizeof(tag), &start_ns, &length_ns,
+                                  diag)) == LS_OK) {
+        int s = series_of(tag);
+
+        if (s < 0)
+            continue; /* of a later version */
+        ls_hist_merge(job->of[s], job->line);
+        job->has[s] = true;
+        if (merged)
+            note_line(job, s, start_ns);
+    }
+    (void)fclose(file); /* read only */
+    return rc == LS_EAGAIN ? LS_OK : rc;
+}
+
+/* A log has buckets: the exact minimum is in none, and what was clipped is known to be in the last.
+ */
+static void settle(Ls__Latency *computed, const Ls__Latency *published)
+{
+    int64_t lowest_ns = ls_hist_lowest_at(ls_hist_index(published->min_ns));
+
+    if (published->min_ns >= 0 && lowest_ns == computed->min_ns)
+        computed->min_ns = published->min_ns;
+    if ((published->clipped > 0) == (computed->clipped > 0) &&
+        published->clipped <= computed->clipped)
+        computed->clipped = published->clipped;
+}
+
+/* The latencies of a Trial or a Client, from job->of. */
+static void check_latencies(struct job *job, const char *where, const ProtobufCMessage *message,
+                            const char *log)
+{
+    const struct verify_source source = { .file = job->file, .from = log };
+
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
+        const char *name = ls_series_name((enum ls_series)s);
+        const ProtobufCFieldDescriptor *field =
+            protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
+        bool published = ls_msg_count(message, field) > 0;
+        bool wanted =
+            job->has[s] && (s != LS_SERIES_RESPONSE_TIME || coord_trial_is_open(job->trial));
+        Ls__Latency computed = LS__LATENCY__INIT;
+        char figure[400];
+
+        (void)snprintf(figure, sizeof(figure), "%s.%s", where, name);
+        if (published != wanted) {
+            job->v->out->figures++;
+            verify_differs(job->v, job->file, figure, published ? "there" : "absent",
+                           wanted ? "there" : "absent",
+                           published ? "a latency that no histogram log has"
+                                     : "a latency of the histogram log is missing");
+            continue;
+        }
+        if (!published)
+            continue;
+        coord_latency_fill(&computed, job->of[s]);
+        settle(&computed, (const Ls__Latency *)ls_msg_sub(message, field, 0));
+        verify_message(job->v, &source, figure, ls_msg_sub(message, field, 0), &computed.base);
+    }
+}
+
+static bool same_counts(const struct ls_hist *a, const struct ls_hist *b)
+{
+    for (uint32_t i = 0; i < LS_HIST_LEN; i++) {
+        if (ls_hist_count_at(a, i) != ls_hist_count_at(b, i))
+            return false;
+    }
+    return ls_hist_max(a) == ls_hist_max(b);
+}
+
+static bool take_log(struct job *job, const char *name, bool merged, char *relative)
+{
+    char absolute[PATH_MAX];
+    struct ls_diag why = { .text = "" };
+    enum ls_err rc;
+
+    if (!path_of(job, name, relative, absolute))
+        return false;
+    rc = read_log(job, absolute, merged, &why);
+    if (rc == LS_OK)
+        return true;
+    job->v->no_memory = job->v->no_memory || rc == LS_ENOMEM;
+    verify_differs(job->v, relative, "", NULL, NULL, why.text);
+    return false;
+}
+
+static void check_clients_logs(struct job *job)
+{
+    const Ls__Trial *trial = job->trial;
+    char name[96], where[400], relative[PATH_MAX];
+
+    for (size_t i = 0; i < trial->n_clients; i++) {
+        unsigned copy = 1;
+
+        for (size_t k = 0; k < i; k++) { /* one that has that name already */
+            char other[96];
+
+            coord_path_hlog(trial->clients[i]->agent, 1, name, sizeof(name));
+            coord_path_hlog(trial->clients[k]->agent, 1, other, sizeof(other));
+            copy += strcmp(name, other) == 0;
+        }
+        coord_path_hlog(trial->clients[i]->agent, copy, name, sizeof(name));
+        if (!take_log(job, name, false, relative))
+            continue;
+        (void)snprintf(where, sizeof(where), "%.250s.clients[%.80s]", job->where,
+                       trial->clients[i]->agent);
+        check_latencies(job, where, &trial->clients[i]->base, relative);
+        for (unsigned s = 0; s < LS_SERIES_COUNT; s++)
+            ls_hist_merge(job->sum[s], job->of[s]);
+    }
+}
+
+/* The whole is the sum of its parts, counter by counter. */
+static void check_union(struct job *job, const char *relative)
+{
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
+        char text[200];
+
+        job->v->out->figures++;
+        if (same_counts(job->of[s], job->sum[s]))
+            continue;
+        (void)snprintf(text, sizeof(text),
+                       "its %s is not the sum of the clients' logs: %" PRIu64
+                       " samples, and %" PRIu64 " in those",
+                       ls_series_name((enum ls_series)s), ls_hist_count(job->of[s]),
+                       ls_hist_count(job->sum[s]));
+        verify_differs(job->v, relative, "", NULL, NULL, text);
+    }
+}
+
+static void check_logs(struct job *job)
+{
+    char relative[PATH_MAX];
+
+    check_clients_logs(job);
+    if (!take_log(job, "merged.hlog", true, relative))
+        return;
+    check_union(job, relative);
+    check_latencies(job, job->where, &job->trial->base, relative);
+}
+
+/* ---- intervals.csv */
+
+static struct point *point_at(struct job *job, uint32_t index)
+{
+    struct point *points;
+    size_t count = job->point_count;
+
+    if (index < count)
+        return &job->points[index];
+    count = (size_t)index + 1 + index / 2;
+    points = realloc(job->points, count * sizeof(*points));
+    if (points == NULL)
+        return NULL;
+    for (size_t i = job->point_count; i < count; i++) {
+        points[i] = (struct point){ 0 };
+        ls__interval__init(&points[i].interval);
+    }
+    job->points = points;
+    job->point_count = count;
+    return &points[index];
+}
+
+static bool take_row(void *ctx, const struct coord_raw_interval *row)
+{
+    struct job *job = ctx;
+    struct totals *totals;
+    struct point *point;
+
+    if (row->client == 0 || row->client > job->trial->n_clients || row->index >= INTERVALS_MAX) {
+        job->refused = true;
+        return true;
+    }
+    point = point_at(job, row->index);
+    if (point == NULL)
+        return false;
+    job->has_rows = true;
+    if (row->index > 0)
+        job->slot_ns = row->slot_ns / row->index;
+    point->used = true;
+    point->in_time = point->in_time || row->late == 0;
+    point->interval.at_ns = row->at_ns;
+    if (row->length_ns > point->interval.length_ns)
+        point->interval.length_ns = row->length_ns;
+    point->interval.completed += row->measure.ok;
+    point->interval.errors += coord_requests_errors(&row->measure);
+    totals = &job->clients[row->client - 1];
+    coord_requests_add(&totals->warmup, &row->warmup);
+    coord_requests_add(&totals->measure, &row->measure);
+    totals->ok_in_window += row->ok_in_window;
+    totals->bytes_in += row->bytes_in;
+    totals->bytes_out += row->bytes_out;
+    totals->in_flight_ns = (int64_t)((uint64_t)totals->in_flight_ns + (uint64_t)row->in_flight_ns);
+    totals->reports++;
+    totals->merged += row->merged;
+    return true;
+}
+
+static bool read_rows(struct job *job)
+{
+    char relative[PATH_MAX], absolute[PATH_MAX];
+    struct ls_diag why = { .text = "" };
+    enum ls_err rc;
+    bool expected = job->trial->n_intervals > 0;
+
+    for (size_t i = 0; i < job->trial->n_clients; i++)
+        expected = expected || job->trial->clients[i]->intervals > 0;
+    if (!expected || !path_of(job, COORD_RAW_INTERVALS, relative, absolute))
+        return false;
+    rc = coord_raw_read_intervals(absolute, take_row, job, &why);
+    job->v->no_memory = job->v->no_memory || rc == LS_ENOMEM;
+    if (rc == LS_OK && job->refused)
+        rc = ls_fail(&why, LS_EPROTO, "%s has rows of clients that the trial does not have",
+                     absolute);
+    if (rc != LS_OK)
+        verify_differs(job->v, relative, "", NULL, NULL, why.text);
+    return rc == LS_OK;
+}
+
+/* What was said of agents whose reports did not make sense, or not add up, is not what counts. */
+static bool books_were_open(const Ls__Trial *trial)
+{
+    static const char *const codes[] = { "bad_report", "books", "interval_sums" };
+
+    for (size_t i = 0; i < trial->n_reasons; i++) {
+        for (size_t k = 0; k < LS_ARRAY_LEN(codes); k++) {
+            if (strcmp(trial->reasons[i]->code, codes[k]) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+static void check_clients(struct job *job)
+{
+    static const char *const names[] = { "requests",  "warmup",           "throughput_per_s",
+                                         "bytes_in",  "bytes_out",        "in_flight_mean",
+                                         "intervals", "intervals_merged", NULL };
+    const struct verify_source source = { .file = job->file, .from = COORD_RAW_INTERVALS };
+    const Ls__Trial *trial = job->trial;
+
+    for (size_t i = 0; i < trial->n_clients; i++) {
+        struct totals *totals = &job->clients[i];
+        Ls__PhaseRequests warmup = LS__PHASE_REQUESTS__INIT;
+        Ls__Client computed = LS__CLIENT__INIT;
+        double ns = (double)trial->window->duration_ns;
+        char where[400];
+
+        warmup.requests = &totals->warmup;
+        computed.requests = &totals->measure;
+        computed.warmup = &warmup;
+        computed.throughput_per_s = per_second(trial, totals->ok_in_window);
+        computed.bytes_in = totals->bytes_in;
+        computed.bytes_out = totals->bytes_out;
+        computed.in_flight_mean = ns > 0 ? (double)totals->in_flight_ns / ns : 0;
+        computed.intervals = totals->reports;
+        computed.intervals_merged = totals->merged;
+        (void)snprintf(where, sizeof(where), "%.250s.clients[%.80s]", job->where,
+                       trial->clients[i]->agent);
+        verify_fields(job->v, &source, where, &trial->clients[i]->base, &computed.base, names);
+    }
+}
+
+/* One division, one rounding, as when it was made. */
+static void check_throughput(struct job *job)
+{
+    static const char *const names[] = { "throughput_per_s", NULL };
+    const struct verify_source source = { .file = job->file, .from = COORD_RAW_INTERVALS };
+    Ls__Trial computed = LS__TRIAL__INIT;
+    uint64_t ok = 0;
+
+    for (size_t i = 0; i < job->trial->n_clients; i++)
+        ok += job->clients[i].ok_in_window;
+    computed.throughput_per_s = per_second(job->trial, ok);
+    verify_fields(job->v, &source, job->where, &job->trial->base, &computed.base, names);
+}
+
+static void check_series(struct job *job)
+{
+    static const char *const names[] = { "at_ns",  "length_ns", "completed", "errors",
+                                         "p50_ns", "p99_ns",    "max_ns",    NULL };
+    const struct verify_source source = { .file = job->file,
+                                          .from = COORD_RAW_INTERVALS " and merged.hlog" };
+    const Ls__Trial *trial = job->trial;
+    size_t at = 0;
+    char where[400];
+
+    for (size_t i = 0; i < job->point_count; i++) {
+        const struct point *point = &job->points[i];
+
+        if (!point->used || point->interval.at_ns + point->interval.length_ns <= 0)
+            continue; /* of the warm-up alone */
+        if (at < trial->n_intervals) {
+            (void)snprintf(where, sizeof(where), "%.300s.intervals[%zu]", job->where, at);
+            verify_fields(job->v, &source, where, &trial->intervals[at]->base,
+                          &point->interval.base, names);
+        }
+        at++;
+    }
+    if (at == trial->n_intervals)
+        return;
+    sub(job, "intervals", where, sizeof(where));
+    verify_differs(job->v, job->file, where, NULL, NULL,
+                   "there are not as many intervals as in " COORD_RAW_INTERVALS);
+}
+
+/* ---- sums over clients */
+
+static bool add_phase(Ls__PhaseRequests **sum, const Ls__PhaseRequests *part)
+{
+    if (*sum == NULL) {
+        *sum = coord_message_new(&ls__phase_requests__descriptor);
+        if (*sum != NULL)
+            (*sum)->requests = coord_message_new(&ls__requests__descriptor);
+    }
+    if (*sum == NULL || (*sum)->requests == NULL)
+        return false;
+    coord_requests_add((*sum)->requests, part != NULL ? part->requests : NULL);
+    return true;
+}
+
+static bool add_client(Ls__Trial *sum, const Ls__Client *client)
+{
+    if (sum->requests == NULL)
+        sum->requests = coord_message_new(&ls__requests__descriptor);
+    if (sum->connections == NULL)
+        sum->connections = coord_message_new(&ls__connections__descriptor);
+    if (sum->requests == NULL || sum->connections == NULL ||
+        !add_phase(&sum->warmup, client->warmup))
+        return false;
+    if (client->preflight != NULL && !add_phase(&sum->preflight, client->preflight))
+        return false;
+    coord_requests_add(sum->requests, client->requests);
+    sum->bytes_in += client->bytes_in;
+    sum->bytes_out += client->bytes_out;
+    sum->in_flight_mean += client->in_flight_mean;
+    if (client->connections == NULL)
+        return true;
+    sum->connections->asked += client->connections->asked;
+    sum->connections->opened += client->connections->opened;
+    sum->connections->failed += client->connections->failed;
+    sum->connections->peak += client->connections->peak;
+    sum->connections->reopened += client->connections->reopened;
+    sum->connections->retired += client->connections->retired;
+    sum->connections->renewed += client->connections->renewed;
+    return true;
+}
+
+static void check_sums(struct job *job)
+{
+    static const char *const names[] = { "requests",  "preflight",      "warmup", "bytes_in",
+                                         "bytes_out", "in_flight_mean", NULL };
+    static const char *const failures[] = { "failures", NULL };
+    const struct verify_source source = { .file = job->file, .from = "its clients" };
+    const Ls__Trial *trial = job->trial;
+    Ls__Trial *sum = coord_message_new(&ls__trial__descriptor);
+    bool ok = sum != NULL;
+    char where[400];
+
+    for (size_t i = 0; ok && i < trial->n_clients; i++)
+        ok = add_client(sum, trial->clients[i]);
+    if (ok) {
+        verify_fields(job->v, &source, job->where, &trial->base, &sum->base, names);
+        sub(job, "connections", where, sizeof(where));
+        if (trial->connections != NULL && sum->connections != NULL)
+            verify_other_fields(job->v, &source, where, &trial->connections->base,
+                                &sum->connections->base, failures);
+    }
+    job->v->no_memory = job->v->no_memory || !ok;
+    coord_message_free(sum);
+}
+
+/* ---- server.csv */
+
+struct samples {
+    struct coord_raw_sample *items; /* owned */
+    size_t n;
+};
+
+static bool take_sample(void *ctx, const struct coord_raw_sample *row)
+{
+    struct samples *samples = ctx;
+    struct coord_raw_sample *items;
+
+    if ((samples->n & (samples->n - 1)) == 0) { /* 0, 1, 2, 4, ... */
+        items = realloc(samples->items, (samples->n * 2 + 1) * sizeof(*items));
+        if (items == NULL)
+            return false;
+        samples->items = items;
+    }
+    samples->items[samples->n++] = *row;
+    return true;
+}
+
+/* The window's own edges; a fixed count ends when it ends: with the first sample after that. */
+static bool find_edges(const Ls__Trial *trial, const struct samples *samples,
+                       const struct coord_raw_sample **out_begin,
+                       const struct coord_raw_sample **out_end)
+{
+    const struct coord_raw_sample *begin = NULL, *end = NULL, *after = NULL;
+
+    for (size_t i = 0; i < samples->n; i++) {
+        const struct coord_raw_sample *sample = &samples->items[i];
+
+        if (sample->edge == 1)
+            begin = sample;
+        else if (sample->edge == 2)
+            end = sample;
+        if (after == NULL && begin != NULL && sample != begin &&
+            sample->usage.at_ns >= trial->window->duration_ns)
+            after = sample;
+    }
+    if (strstr(trial->load, " requests") != NULL && after != NULL)
+        end = after;
+    *out_begin = begin;
+    *out_end = end;
+    return begin != NULL && end != NULL && end->usage.at_ns > begin->usage.at_ns;
+}
+
+static uint64_t grown(uint64_t before, uint64_t after)
+{
+    return after > before ? after - before : 0;
+}
+
+static int64_t distance(int64_t a, int64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+static void compute_server(const struct job *job, const struct coord_raw_sample *begin,
+                           const struct coord_raw_sample *end, Ls__Server *out)
+{
+    double span = (double)(end->usage.at_ns - begin->usage.at_ns), foreign;
+    int64_t late_ns = distance(end->usage.at_ns, job->trial->window->duration_ns);
+    uint64_t ok = 0;
+
+    for (size_t i = 0; i < job->trial->n_clients; i++)
+        ok += job->clients[i].ok_in_window;
+    out->cpu_ns =
+        end->usage.cpu_ns > begin->usage.cpu_ns ? end->usage.cpu_ns - begin->usage.cpu_ns : 0;
+    out->cpu_cores_used = (double)out->cpu_ns / span;
+    out->cpu_ns_per_request = ok > 0 ? (double)out->cpu_ns / (double)ok : 0;
+    out->rss_bytes = end->usage.rss_bytes;
+    out->rss_peak_bytes = end->rss_peak_bytes;
+    out->processes = end->usage.processes;
+    out->threads = end->usage.threads;
+    out->voluntary_switches = grown(begin->usage.voluntary_switches, end->usage.voluntary_switches);
+    out->involuntary_switches =
+        grown(begin->usage.involuntary_switches, end->usage.involuntary_switches);
+    out->listen_overflows = grown(begin->listen_overflows, end->listen_overflows);
+    out->tcp_retransmits = grown(begin->tcp_retransmits, end->tcp_retransmits);
+    foreign = (double)(end->cpus_busy_ns - begin->cpus_busy_ns - out->cpu_ns) / span;
+    out->foreign_cpu_cores = foreign > 0 ? foreign : 0;
+    out->steal_cores = end->cpus_steal_ns > begin->cpus_steal_ns
+                           ? (double)(end->cpus_steal_ns - begin->cpus_steal_ns) / span
+                           : 0;
+    out->window_error_ns = distance(begin->usage.at_ns, 0);
+    if (late_ns > out->window_error_ns)
+        out->window_error_ns = late_ns;
+}
+
+static void check_server(struct job *job)
+{
+    static const char *const names[] = { "cpu_ns",
+                                         "cpu_cores_used",
+                                         "rss_bytes",
+                                         "rss_peak_bytes",
+                                         "processes",
+                                         "threads",
+                                         "voluntary_switches",
+                                         "involuntary_switches",
+                                         "window_error_ns",
+                                         "listen_overflows",
+                                         "tcp_retransmits",
+                                         "foreign_cpu_cores",
+                                         "steal_cores",
+                                         NULL };
+    static const char *const per_request[] = { "cpu_ns_per_request", NULL };
+    const struct verify_source source = { .file = job->file, .from = COORD_RAW_SERVER };
+    const Ls__Server *server = job->trial->server;
+    const struct coord_raw_sample *begin, *end;
+    char relative[PATH_MAX], absolute[PATH_MAX], where[400];
+    struct samples samples = { 0 };
+    struct ls_diag why = { .text = "" };
+    Ls__Server computed = LS__SERVER__INIT;
+    enum ls_err rc;
+
+    if (server == NULL || server->n_samples == 0 ||
+        !path_of(job, COORD_RAW_SERVER, relative, absolute))
+        return;
+    rc = coord_raw_read_samples(absolute, take_sample, &samples, &why);
+    job->v->no_memory = job->v->no_memory || rc == LS_ENOMEM;
+    if (rc == LS_OK && samples.n != server->n_samples)
+        rc = ls_fail(&why, LS_EPROTO, "it has %zu samples, the trial has %zu", samples.n,
+                     server->n_samples);
+    if (rc != LS_OK) {
+        verify_differs(job->v, relative, "", NULL, NULL, why.text);
+        goto out;
+    }
+    for (size_t i = 0; i < samples.n; i++) {
+        (void)snprintf(where, sizeof(where), "%.300s.server.samples[%zu]", job->where, i);
+        verify_message(job->v, &source, where, &server->samples[i]->base,
+                       &samples.items[i].usage.base);
+    }
+    sub(job, "server", where, sizeof(where));
+    if (find_edges(job->trial, &samples, &begin, &end))
+        compute_server(job, begin, end, &computed);
+    verify_fields(job->v, &source, where, &server->base, &computed.base, names);
+    if (job->has_rows && !books_were_open(job->trial))
+        verify_fields(job->v, &source, where, &server->base, &computed.base, per_request);
+out:
+    free(samples.items);
+}
+
+/* ---- all of it */
+
+static bool job_init(struct job *job)
+{
+    bool ok = ls_hist_create(&job->line) == LS_OK;
+
+    for (unsigned s = 0; ok && s < LS_SERIES_COUNT; s++)
+        ok =
+            ls_hist_create_thin(&job->of[s]) == LS_OK && ls_hist_create_thin(&job->sum[s]) == LS_OK;
+    job->clients = calloc(job->trial->n_clients + 1, sizeof(*job->clients));
+    for (size_t i = 0; job->clients != NULL && i < job->trial->n_clients; i++) {
+        ls__requests__init(&job->clients[i].warmup);
+        ls__requests__init(&job->clients[i].measure);
+    }
+    return ok && job->clients != NULL;
+}
+
+static void job_fini(struct job *job)
+{
+    ls_hist_destroy(job->line);
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
+        ls_hist_destroy(job->of[s]);
+        ls_hist_destroy(job->sum[s]);
+    }
+    free(job->clients);
+    free(job->points);
+}
+
+static void check_verdict(struct job *job)
+{
+    Ls__Verdict worst = LS__VERDICT__VERDICT_VALID;
+    char where[400];
+
+    for (size_t i = 0; i < job->trial->n_reasons; i++) {
+        if (job->trial->reasons[i]->verdict > worst)
+            worst = job->trial->reasons[i]->verdict;
+    }
+    job->v->out->figures++;
+    sub(job, "verdict", where, sizeof(where));
+    if (job->trial->verdict != worst)
+        verify_differs(job->v, job->file, where, NULL, NULL,
+                       "the verdict is not the worst of its reasons");
+}
+
+void verify_trial(struct verify *v, const Ls__Trial *trial, const char *where, const char *file)
+{
+    struct job job = { .v = v, .trial = trial, .where = where, .file = file };
+
+    check_verdict(&job);
+    if (trial->window == NULL)
+        return; /* it never began: there is nothing to compute it from */
+    if (!job_init(&job)) {
+        v->no_memory = true;
+        job_fini(&job);
+        return;
+    }
+    if (read_rows(&job) && books_were_open(trial)) {
+        verify_note(v,
+                    "%s: its agents' reports did not add up, so its counters cannot be "
+                    "computed again from " COORD_RAW_INTERVALS,
+                    where);
+    } else if (job.has_rows) {
+        check_clients(&job);
+        check_throughput(&job);
+    }
+    check_logs(&job); /* with the intervals known, for their percentiles */
+    if (job.has_rows && !books_were_open(trial))
+        check_series(&job);
+    check_sums(&job);
+    check_server(&job);
+    job_fini(&job);
+}
