@@ -103,6 +103,24 @@ start_responder --streams 3
 bench --streams 50 -n 500 "http://127.0.0.1:$port/"
 stop_server
 holds out '((t) => t.protocol === "http2" && t.requests.ok === 500 && t.http2.streams_asked === 50 && t.http2.streams_granted === 3)(r.trials[0])'
+# Who opens more of them before it knows better is refused those, and gets the others.
+cat >eager.mjs <<'JS'
+import http2 from 'node:http2';
+const session = http2.connect(`http://127.0.0.1:${process.argv[2]}`);
+const ended = [];
+for (let i = 0; i < 5; i++) {
+    const s = session.request({ ':path': '/' });
+    s.on('error', () => {});
+    s.on('close', () => {
+        if (ended.push(s.rstCode) === 5) session.close();
+    });
+    s.resume();
+}
+session.on('close', () => console.log(ended.sort().join(' ')));
+JS
+start_responder --streams 3 --every 1:slow:300ms
+same 'how five streams of three end' '0 0 0 7 7' "$(node eager.mjs "$port")"
+stop_server
 start_responder --tls-self-signed
 bench --streams 8 -n 500 --insecure "https://127.0.0.1:$port/"
 stop_server
