@@ -19,9 +19,9 @@ static uint64_t read_rss(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-void client_host_arm(struct client_host *host)
+void client_host_arm(struct client_host *host, pid_t network_pid)
 {
-    *host = (struct client_host){ .rss_before_bytes = read_rss() };
+    *host = (struct client_host){ .network_pid = network_pid, .rss_before_bytes = read_rss() };
 }
 
 void client_host_armed(struct client_host *host)
@@ -32,7 +32,7 @@ void client_host_armed(struct client_host *host)
 void client_host_begin(struct client_host *host, const char *cpus)
 {
     host->begun = true;
-    host_counters_read(cpus, &host->counters);
+    host_counters_read(cpus, host->network_pid, &host->counters);
     (void)host_governor_read(host->governor_before, sizeof(host->governor_before));
     host->own_ns = ls_clock_process_cpu_ns();
     host->at_ns = ls_clock_mono_ns();
@@ -50,7 +50,7 @@ void client_host_end(struct client_host *host, const char *cpus)
     if (!host->begun || host->ended)
         return;
     host->ended = true;
-    host_counters_read(cpus, &now);
+    host_counters_read(cpus, host->network_pid, &now);
     (void)host_governor_read(host->governor_after, sizeof(host->governor_after));
     host->own_ns = ls_clock_process_cpu_ns() - host->own_ns;
     host->at_ns = ls_clock_mono_ns() - host->at_ns;

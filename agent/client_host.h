@@ -9,6 +9,7 @@
 #include "proto/wire.pb-c.h"
 
 struct client_host {
+    pid_t network_pid; /* whose network it loads in; 0: this process's */
     bool begun;
     bool ended;
     int64_t at_ns; /* of the first reading; then how long it was to the second */
@@ -21,7 +22,7 @@ struct client_host {
 };
 
 /* Before the first connection is opened; forgets what was. */
-void client_host_arm(struct client_host *host);
+void client_host_arm(struct client_host *host, pid_t network_pid);
 void client_host_armed(struct client_host *host); /* all are open */
 /* cpus: a list; "": all. The second reading of several counts only once. */
 void client_host_begin(struct client_host *host, const char *cpus);

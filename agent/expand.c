@@ -1,5 +1,6 @@
 #include "agent/expand.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "common/buf.h"
 
 #define TEXT_MAX     (128u << 10)
-#define PLACEHOLDERS "{dir}, {host}, {port}, {cpus}"
+#define PLACEHOLDERS "{dir}, {host}, {port}, {cpus}, {instance}"
 
 /* The length of the placeholder that begins at text, braces included; 0: there is none. */
 static size_t placeholder(const char *text)
@@ -17,16 +18,21 @@ static size_t placeholder(const char *text)
     return len > 0 && text[len + 1] == '}' ? len + 2 : 0;
 }
 
+/* number: room for a value that has to be written. */
 static const char *value_of(const struct agent_expand *values, const char *name, size_t len,
-                            char port[8])
+                            char number[16])
 {
-    (void)snprintf(port, 8, "%u", values->port);
+    bool instance = len == 8 && memcmp(name, "instance", len) == 0;
+
+    (void)snprintf(number, 16, "%" PRIu32, instance ? values->instance : values->port);
     if (len == 3 && memcmp(name, "dir", len) == 0)
         return values->dir;
     if (len == 4 && memcmp(name, "host", len) == 0)
         return values->host;
     if (len == 4 && memcmp(name, "port", len) == 0)
-        return port;
+        return number;
+    if (instance)
+        return number;
     if (len == 4 && memcmp(name, "cpus", len) == 0)
         return values->cpus != NULL ? values->cpus : "";
     return NULL;
@@ -37,7 +43,7 @@ static enum ls_err expand_into(const struct agent_expand *values, const char *te
 {
     while (*text != '\0') {
         size_t len = *text == '{' ? placeholder(text) : 0;
-        char port[8];
+        char number[16];
         const char *value;
 
         if (len == 0) {
@@ -47,7 +53,7 @@ static enum ls_err expand_into(const struct agent_expand *values, const char *te
             text += plain;
             continue;
         }
-        value = value_of(values, text + 1, len - 2, port);
+        value = value_of(values, text + 1, len - 2, number);
         if (value == NULL)
             return ls_fail(diag, LS_EINVAL, "%.*s is no placeholder: there are " PLACEHOLDERS,
                            (int)(len < 80 ? len : 80), text);
@@ -177,6 +183,98 @@ enum ls_err agent_expand_env(const struct agent_expand *values, Ls__Target__EnvE
     else
         *out_envp = list;
     return rc;
+}
+
+/* A '*' at the end stands for any rest. */
+static bool is_public(const char *entry)
+{
+    static const char *const names[] = {
+        "PATH",
+        "HOME",
+        "LANG",
+        "LC_*",
+        "TZ",
+        "TMPDIR",
+        "HOST",
+        "PORT",
+        "CPUS",
+        "WORKERS",
+        "THREADS",
+        "INSTANCE",
+        "INSTANCES",
+        "REUSE",
+        "LOG",
+        "LOG_LEVEL",
+        "DEBUG",
+        "NODE_ENV",
+        "NODE_OPTIONS",
+        "UV_THREADPOOL_SIZE",
+        "UV_USE_IO_URING",
+        "BUN_JSC_*",
+        "BUN_ENV",
+        "DENO_ENV",
+        "DENO_JOBS",
+        "GOMAXPROCS",
+        "GOGC",
+        "GOMEMLIMIT",
+        "GODEBUG",
+        "PYTHONHASHSEED",
+        "PYTHONOPTIMIZE",
+        "PYTHONUNBUFFERED",
+        "PYTHONMALLOC",
+        "RUST_LOG",
+        "RUST_BACKTRACE",
+        "TOKIO_WORKER_THREADS",
+        "RAYON_NUM_THREADS",
+        "OMP_NUM_THREADS",
+        "MALLOC_*",
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "ASAN_OPTIONS",
+        "UBSAN_OPTIONS",
+        "TSAN_OPTIONS",
+        "JAVA_HOME",
+    };
+    size_t len = strcspn(entry, "=");
+
+    for (size_t i = 0; i < LS_ARRAY_LEN(names); i++) {
+        size_t name_len = strlen(names[i]);
+
+        if (names[i][name_len - 1] == '*'
+                ? len >= name_len - 1 && memcmp(entry, names[i], name_len - 1) == 0
+                : len == name_len && memcmp(entry, names[i], len) == 0)
+            return true;
+    }
+    return false;
+}
+
+enum ls_err agent_expand_publish(char *const *envp, char ***out_shown, char ***out_hidden,
+                                 struct ls_diag *diag)
+{
+    size_t count = 0, shown_count = 0, hidden_count = 0;
+    char **shown, **hidden;
+    bool ok;
+
+    while (envp[count] != NULL)
+        count++;
+    shown = calloc(count + 1, sizeof(*shown));
+    hidden = calloc(count + 1, sizeof(*hidden));
+    ok = shown != NULL && hidden != NULL;
+    for (size_t i = 0; i < count && ok; i++) {
+        char *copy = is_public(envp[i])
+                         ? (shown[shown_count++] = strdup(envp[i]))
+                         : (hidden[hidden_count++] = strndup(envp[i], strcspn(envp[i], "=")));
+
+        ok = copy != NULL;
+    }
+    if (!ok) {
+        agent_expand_free(shown);
+        agent_expand_free(hidden);
+        return ls_fail(diag, LS_ENOMEM, "no memory for %zu environment variables", count);
+    }
+    *out_shown = shown;
+    *out_hidden = hidden;
+    return LS_OK;
 }
 
 void agent_expand_free(char **list)

@@ -9,6 +9,7 @@
 
 #include "agent/control.h"
 #include "agent/exit.h"
+#include "agent/host/cgroup.h"
 #include "agent/host/target.h"
 #include "agent/introduce.h"
 #include "agent/policy/policy.h"
@@ -149,6 +150,7 @@ static int serve(const struct arguments *args, struct ls_credentials *credential
         ls_log_set_level(LS_LOG_INFO);
     if (host_adopt_orphans(&diag) != LS_OK)
         ls_log(LS_LOG_WARN, "agent.no_subreaper", "%s", diag.text);
+    host_cgroup_sweep();
     status = agent_control_run(&options);
     agent_policy_destroy(policy);
     return status;

@@ -7,6 +7,7 @@
 #include "agent/budget.h"
 #include "agent/build.h"
 #include "agent/client_host.h"
+#include "agent/host/netns.h"
 #include "agent/load/load.h"
 #include "agent/policy/policy.h"
 #include "agent/session.h"
@@ -24,6 +25,8 @@ struct client {
     struct agent_load *load;   /* owned */
     struct ls_cpuset cpus;
     struct client_host host;
+    pid_t network_pid; /* in whose network namespace the load is; 0: in the agent's */
+    uint64_t network_inode;
     bool armed; /* workers exist: DONE will come */
     bool finishing;
 };
@@ -73,16 +76,32 @@ static enum ls_err check_budget(const Ls__Prepare *prepare, const struct load_wo
     return agent_budget_check(workload, length_ns, &limits, diag);
 }
 
-static enum ls_err client_prepare(void *role, const Ls__Prepare *prepare, struct ls_diag *diag)
+/* Sockets and threads that are made in there stay there; what the agent itself does, its session
+ * above all, goes on outside. *out_back for host_netns_leave(). */
+static enum ls_err enter_network(const struct client *c, int *out_back, struct ls_diag *diag)
 {
-    struct client *c = role;
-    const struct load_env env = { .wake = c->env.wake, .ctx = c->env.ctx };
-    enum ls_err rc;
+    *out_back = -1;
+    if (c->network_pid == 0)
+        return LS_OK;
+    return host_netns_enter(c->network_pid, c->network_inode, out_back, diag);
+}
 
-    client_release(c);
-    rc = agent_pin_process(prepare->cpus, &c->cpus, diag);
-    if (rc == LS_OK)
-        rc = agent_build_workload(prepare, c->env.files, &c->build, diag);
+static enum ls_err leave_network(int back, enum ls_err rc, struct ls_diag *diag)
+{
+    struct ls_diag why;
+    enum ls_err left = host_netns_leave(back, &why);
+
+    if (left == LS_OK)
+        return rc;
+    *diag = why;
+    return left;
+}
+
+static enum ls_err prepare_load(struct client *c, const Ls__Prepare *prepare, struct ls_diag *diag)
+{
+    const struct load_env env = { .wake = c->env.wake, .ctx = c->env.ctx };
+    enum ls_err rc = agent_build_workload(prepare, c->env.files, &c->build, diag);
+
     if (rc == LS_OK)
         rc = agent_policy_workload(c->env.policy, agent_build_get(c->build),
                                    prepare->server_addresses, prepare->n_server_addresses, diag);
@@ -95,18 +114,39 @@ static enum ls_err client_prepare(void *role, const Ls__Prepare *prepare, struct
     return rc;
 }
 
+static enum ls_err client_prepare(void *role, const Ls__Prepare *prepare, struct ls_diag *diag)
+{
+    struct client *c = role;
+    int back = -1;
+    enum ls_err rc;
+
+    client_release(c);
+    c->network_pid = (pid_t)prepare->network_pid;
+    c->network_inode = prepare->network_inode;
+    rc = agent_pin_process(prepare->cpus, &c->cpus, diag);
+    if (rc == LS_OK)
+        rc = enter_network(c, &back, diag);
+    if (rc == LS_OK)
+        rc = leave_network(back, prepare_load(c, prepare, diag), diag);
+    return rc;
+}
+
 static enum ls_err client_arm(void *role, const struct load_window *window, struct ls_diag *diag)
 {
     struct client *c = role;
     enum ls_err rc = agent_policy_duration(
         c->env.policy, window->warmup_ns + window->measure_ns + window->drain_ns, diag);
+    int back = -1;
 
     if (rc != LS_OK)
         return rc;
-    client_host_arm(&c->host);
+    client_host_arm(&c->host, c->network_pid);
+    rc = enter_network(c, &back, diag);
+    if (rc != LS_OK)
+        return rc;
     rc = agent_load_arm(c->load, window, diag);
     c->armed = rc == LS_OK;
-    return rc;
+    return leave_network(back, rc, diag);
 }
 
 static void client_disarm(void *role, struct ls_diag *why)

@@ -35,10 +35,13 @@ struct server {
     struct agent_build *ready;  /* owned */
     char **argv;                /* owned; NULL-terminated, like the next two */
     char **envp;
+    struct host_instance *others; /* owned, with their lists; of a target with instances */
+    size_t other_count;
     char **version;
-    char **variables; /* names that the plan's env has */
-    char dir[512];    /* of the trial; "" if there is none */
-    char cpus[128];   /* as the target really has them */
+    char **variables;  /* names that the plan's env has */
+    char dir[512];     /* of the trial; "" if there is none */
+    pid_t network_pid; /* who is in the target's private network; 0: it has none */
+    char cpus[128];    /* as the target really has them */
     char governor_before[64];
     char governor_after[64];
     struct load_window window;
@@ -67,6 +70,16 @@ static enum ls_err server_create(const struct agent_role_env *env, void **out_ro
     return LS_OK;
 }
 
+static void free_list(char *const *list)
+{
+    union {
+        char *const *in;
+        char **out;
+    } owned = { .in = list };
+
+    agent_expand_free(owned.out);
+}
+
 static void server_release(void *role)
 {
     struct server *s = role;
@@ -80,6 +93,14 @@ static void server_release(void *role)
     agent_expand_free(s->envp);
     agent_expand_free(s->version);
     agent_expand_free(s->variables);
+    for (size_t i = 0; i < s->other_count; i++) {
+        free_list(s->others[i].argv);
+        free_list(s->others[i].envp);
+    }
+    free(s->others);
+    s->others = NULL;
+    s->other_count = 0;
+    s->network_pid = 0;
     s->argv = s->envp = s->version = s->variables = NULL;
     if (s->log_fd >= 0)
         (void)close(s->log_fd);
@@ -159,6 +180,42 @@ static enum ls_err keep_variables(struct server *s, const Ls__Target *t, struct 
                : ls_fail(diag, LS_ENOMEM, "out of memory for the target's environment");
 }
 
+static enum ls_err expand_other(struct server *s, const Ls__Target *t,
+                                const struct agent_expand *values, struct ls_diag *diag)
+{
+    char **argv = NULL, **envp = NULL;
+    enum ls_err rc = agent_expand_argv(values, t->command, t->n_command, &argv, diag);
+
+    if (rc == LS_OK)
+        rc = agent_expand_env(values, t->env, t->n_env, &envp, diag);
+    if (rc != LS_OK) {
+        agent_expand_free(argv);
+        return rc;
+    }
+    s->others[s->other_count].argv = argv;
+    s->others[s->other_count++].envp = envp;
+    return LS_OK;
+}
+
+static enum ls_err expand_others(struct server *s, const Ls__Target *t,
+                                 const struct agent_expand *first, struct ls_diag *diag)
+{
+    struct agent_expand values = *first;
+    enum ls_err rc = LS_OK;
+
+    if (t->instances > HOST_INSTANCES_MAX)
+        return ls_fail(diag, LS_ERANGE, "%" PRIu32 " instances of the target; %u are the most",
+                       t->instances, HOST_INSTANCES_MAX);
+    if (t->instances <= 1)
+        return LS_OK;
+    s->others = calloc(t->instances - 1, sizeof(*s->others));
+    if (s->others == NULL)
+        return ls_fail(diag, LS_ENOMEM, "out of memory for the target's instances");
+    for (values.instance = 1; values.instance < t->instances && rc == LS_OK; values.instance++)
+        rc = expand_other(s, t, &values, diag);
+    return rc;
+}
+
 static enum ls_err expand_all(struct server *s, const Ls__Prepare *prepare, struct ls_diag *diag)
 {
     const Ls__Target *t = prepare->target;
@@ -175,6 +232,8 @@ static enum ls_err expand_all(struct server *s, const Ls__Prepare *prepare, stru
         rc = agent_expand_argv(&values, t->version, t->n_version, &s->version, diag);
     if (rc == LS_OK)
         rc = agent_expand_env(&values, t->env, t->n_env, &s->envp, diag);
+    if (rc == LS_OK)
+        rc = expand_others(s, t, &values, diag);
     return rc == LS_OK ? keep_variables(s, t, diag) : rc;
 }
 
@@ -203,6 +262,18 @@ static int signal_number(const char *name)
     return SIGTERM;
 }
 
+static struct host_target_limits limits_of(const Ls__TargetLimits *limits)
+{
+    struct host_target_limits out = { 0 };
+
+    if (limits == NULL)
+        return out;
+    out.memory_bytes = limits->memory != NULL ? limits->memory->bytes : 0;
+    out.processes = limits->processes;
+    out.descriptors = limits->descriptors;
+    return out;
+}
+
 static enum ls_err start(struct server *s, const Ls__Prepare *prepare, struct ls_diag *diag)
 {
     const Ls__Target *t = prepare->target;
@@ -212,23 +283,28 @@ static enum ls_err start(struct server *s, const Ls__Prepare *prepare, struct ls
 
     if (rc != LS_OK)
         return rc;
-    rc =
-        host_target_start(&(struct host_target_spec){ .dir = s->dir,
-                                                      .files = files,
-                                                      .file_count = prepare->n_files,
-                                                      .argv = s->argv,
-                                                      .envp = s->envp,
-                                                      .version_argv = s->version,
-                                                      .cpus = prepare->cpus,
-                                                      .host = t->host,
-                                                      .port = (uint16_t)t->port,
-                                                      .ready = agent_build_get(s->ready),
-                                                      .ready_timeout_ns = t->ready->timeout->ns,
-                                                      .stop_signal = signal_number(t->stop->signal),
-                                                      .grace_ns = t->stop->grace->ns,
-                                                      .log_max_bytes = LOG_MAX_BYTES,
-                                                      .permit = { .ask = may_run, .ctx = s } },
-                          &env, &s->target, diag);
+    rc = host_target_start(
+        &(struct host_target_spec){ .dir = s->dir,
+                                    .files = files,
+                                    .file_count = prepare->n_files,
+                                    .argv = s->argv,
+                                    .envp = s->envp,
+                                    .others = s->others,
+                                    .other_count = s->other_count,
+                                    .limits = limits_of(t->limits),
+                                    .private_network = t->network == LS__NETWORK__NETWORK_PRIVATE,
+                                    .version_argv = s->version,
+                                    .cpus = prepare->cpus,
+                                    .host = t->host,
+                                    .port = (uint16_t)t->port,
+                                    .ready = agent_build_get(s->ready),
+                                    .ready_timeout_ns = t->ready->timeout->ns,
+                                    .ready_processes = t->ready->processes,
+                                    .stop_signal = signal_number(t->stop->signal),
+                                    .grace_ns = t->stop->grace->ns,
+                                    .log_max_bytes = LOG_MAX_BYTES,
+                                    .permit = { .ask = may_run, .ctx = s } },
+        &env, &s->target, diag);
     free(files);
     return rc;
 }
@@ -314,7 +390,7 @@ static void sample(struct server *s, uint32_t edge)
         host_target_reset_peak(s->target);
     if (host_target_usage(s->target, ls_clock_mono_ns(), &now) != LS_OK)
         return;
-    host_counters_read(s->cpus, &counters);
+    host_counters_read(s->cpus, s->network_pid, &counters);
     usage.at_ns = now.at_ns;
     usage.cpu_ns = now.cpu_ns;
     usage.rss_bytes = now.rss_bytes;
@@ -322,6 +398,9 @@ static void sample(struct server *s, uint32_t edge)
     usage.threads = now.threads;
     usage.voluntary_switches = now.voluntary_switches;
     usage.involuntary_switches = now.involuntary_switches;
+    usage.cpu_cgroup_ns = now.cgroup_cpu_ns;
+    usage.memory_bytes = now.cgroup_memory_bytes;
+    usage.memory_peak_bytes = now.cgroup_memory_peak_bytes;
     report.trial = agent_session_trial(s->env.session);
     report.at_ns = now.at_ns;
     report.edge = edge;
@@ -411,8 +490,19 @@ static void send_log_cut(struct server *s)
                agent_session_trial(s->env.session));
 }
 
+/* Nothing for a single one, whose end is that of the target. */
+static size_t exits_of(const struct server *s, char **out)
+{
+    size_t n = 0;
+
+    for (; s->other_count > 0 && n <= s->other_count; n++)
+        out[n] = ls_pb_text(host_target_instance_exit(s->target, n));
+    return n;
+}
+
 static void send_end(struct server *s, int64_t now_ns)
 {
+    char *exits[HOST_INSTANCES_MAX];
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
     Ls__ServerReport report = LS__SERVER_REPORT__INIT;
     Ls__Failure failure = LS__FAILURE__INIT;
@@ -425,6 +515,9 @@ static void send_end(struct server *s, int64_t now_ns)
     report.log_dropped_bytes = s->end.log_dropped_bytes;
     report.governor_before = s->governor_before;
     report.governor_after = s->governor_after;
+    report.oom_kills = s->end.oom_kills;
+    report.n_instance_exits = exits_of(s, exits);
+    report.instance_exits = exits;
     if (s->end.code[0] != '\0') {
         failure.code = ls_pb_text(s->end.code);
         failure.text = s->end.diag.text;
@@ -505,23 +598,61 @@ static char *as_text(const char *name, char *out, size_t out_bytes)
     return out;
 }
 
+/* What is told of the target's containment; both live as long as the call that sends it. */
+struct told_containment {
+    Ls__Containment message;
+    char *limits[HOST_LIMITS_MAX];
+};
+
+static void tell_containment(const struct host_containment *c, size_t instances,
+                             struct told_containment *out)
+{
+    union {
+        const char *in;
+        char *out;
+    } limit;
+
+    ls__containment__init(&out->message);
+    out->message.by = ls_pb_text(c->by);
+    out->message.cpu_from = ls_pb_text(c->cpu_from);
+    out->message.network = ls_pb_text(c->network_pid != 0 ? "private" : "host");
+    out->message.instances = (uint32_t)instances;
+    for (unsigned i = 0; i < c->limit_count; i++) {
+        limit.in = c->limits[i];
+        out->limits[i] = limit.out;
+    }
+    out->message.limits = out->limits;
+    out->message.n_limits = c->limit_count;
+}
+
 static void on_up(struct server *s, const struct host_target_event *event, int64_t now_ns)
 {
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
     Ls__TargetUp report = LS__TARGET_UP__INIT;
     Ls__Program program = LS__PROGRAM__INIT;
-    char path[PATH_MAX];
-    char interpreter[PATH_MAX];
+    struct told_containment containment;
+    char path[PATH_MAX], interpreter[PATH_MAX], binary[PATH_MAX], shim[512];
 
+    if (agent_expand_publish(s->envp, &program.environment, &program.environment_hidden, NULL) ==
+        LS_OK) {
+        program.n_environment = count(program.environment);
+        program.n_environment_hidden = count(program.environment_hidden);
+    }
     program.argv = s->argv;
     program.n_argv = count(s->argv);
-    program.environment = s->envp;
-    program.n_environment = count(s->envp);
     program.path = as_text(event->program.path, path, sizeof(path));
     program.sha256 = ls_pb_text(event->program.sha256);
     program.version = ls_pb_text(event->program.version);
     program.interpreter = as_text(event->program.interpreter, interpreter, sizeof(interpreter));
     program.folder = s->dir;
+    program.binary = as_text(event->program.binary, binary, sizeof(binary));
+    program.binary_sha256 = ls_pb_text(event->program.binary_sha256);
+    program.shim = as_text(event->program.shim, shim, sizeof(shim));
+    tell_containment(event->containment, 1 + s->other_count, &containment);
+    s->network_pid = event->containment->network_pid;
+    report.containment = &containment.message;
+    report.network_pid = (uint32_t)event->containment->network_pid;
+    report.network_inode = event->containment->network_inode;
     report.trial = agent_session_trial(s->env.session);
     report.program = &program;
     report.readiness_requests = event->readiness_requests;
@@ -530,6 +661,8 @@ static void on_up(struct server *s, const struct host_target_event *event, int64
     envelope.target_up = &report;
     if (agent_session_report(s->env.session, &envelope) != LS_OK)
         ls_log(LS_LOG_ERROR, "server.report_lost", "trial=%" PRIu32, report.trial);
+    agent_expand_free(program.environment);
+    agent_expand_free(program.environment_hidden);
     (void)snprintf(s->cpus, sizeof(s->cpus), "%s", event->cpus);
     agent_session_ready_facts(s->env.session, s->cpus, "", "", NULL);
     agent_session_on(s->env.session, LS_ON_READY, now_ns, NULL);

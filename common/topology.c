@@ -51,7 +51,7 @@ enum ls_err ls_topology_init(struct ls_topology *topology, const char *synthetic
     struct ls_topology found = { 0 };
     hwloc_topology_t system;
     enum ls_err rc = LS_OK;
-    int nodes;
+    int nodes, sockets;
 
     if (hwloc_topology_init(&system) != 0)
         return ls_fail(diag, LS_ENOMEM, "hwloc cannot be set up: %s", strerror(errno));
@@ -66,6 +66,8 @@ enum ls_err ls_topology_init(struct ls_topology *topology, const char *synthetic
     if (rc == LS_OK) {
         nodes = hwloc_get_nbobjs_by_type(system, HWLOC_OBJ_NUMANODE);
         found.numa_nodes = nodes > 0 ? (unsigned)nodes : 1;
+        sockets = hwloc_get_nbobjs_by_type(system, HWLOC_OBJ_PACKAGE);
+        found.sockets = sockets > 0 ? (unsigned)sockets : 1;
         *topology = found;
         found.cores = NULL;
     }

@@ -15,6 +15,7 @@ struct ls_topology {
     struct ls_cpuset *cores; /* owned; neighbours in caches and NUMA nodes are neighbours here */
     unsigned thread_count;   /* of all cores */
     unsigned numa_nodes;
+    unsigned sockets;
 };
 
 /* All of this machine, what this process may not use included; or of the one that synthetic

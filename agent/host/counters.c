@@ -34,15 +34,25 @@ static uint64_t net_counter(FILE *file, const char *group, const char *name)
     return 0;
 }
 
-static void read_net(struct host_counters *out)
+static FILE *open_table(pid_t pid, const char *name)
 {
-    FILE *file = fopen("/proc/self/net/netstat", "re");
+    char path[64];
+
+    if (pid == 0)
+        pid = getpid();
+    (void)snprintf(path, sizeof(path), "/proc/%d/net/%s", (int)pid, name);
+    return fopen(path, "re");
+}
+
+static void read_net(pid_t pid, struct host_counters *out)
+{
+    FILE *file = open_table(pid, "netstat");
 
     if (file != NULL) {
         out->listen_overflows = net_counter(file, "TcpExt", "ListenOverflows");
         (void)fclose(file);
     }
-    file = fopen("/proc/self/net/snmp", "re");
+    file = open_table(pid, "snmp");
     if (file != NULL) {
         out->tcp_retransmits = net_counter(file, "Tcp", "RetransSegs");
         (void)fclose(file);
@@ -87,9 +97,9 @@ static void read_cpus(const char *cpus, struct host_counters *out)
     (void)fclose(file);
 }
 
-void host_counters_read(const char *cpus, struct host_counters *out)
+void host_counters_read(const char *cpus, pid_t network_pid, struct host_counters *out)
 {
     *out = (struct host_counters){ 0 };
-    read_net(out);
+    read_net(network_pid, out);
     read_cpus(cpus, out);
 }

@@ -12,6 +12,8 @@
 #include <cpuid.h>
 #endif
 
+#include "agent/host/cgroup.h"
+#include "agent/host/facts_parts.h"
 #include "agent/host/proc.h"
 #include "common/clock.h"
 #include "common/cpuset.h"
@@ -20,13 +22,12 @@
 
 #define UNKNOWN     "unknown"
 #define UNLIMITED   ((UINT64_C(1) << 53) - 1)
-#define CPU_FOLDER  "/sys/devices/system/cpu"
+#define CPU_FOLDER  HOST_CPU_FOLDER
 #define CPUINFO_MAX (64u << 10)
 
 /* ---- small files */
 
-/* The first line, trimmed; false: absent or empty. */
-static bool read_line(const char *path, char *out, size_t out_bytes)
+bool host_facts_line(const char *path, char *out, size_t out_bytes)
 {
     ssize_t n = host_proc_slurp(path, out, out_bytes);
 
@@ -67,7 +68,7 @@ static bool read_keyed(const char *path, const char *key, size_t file_bytes, cha
 }
 
 /* protobuf-c's empty string is static, every other one is the message's. */
-static bool set(char **field, const char *value)
+bool host_facts_set(char **field, const char *value)
 {
     char *copy = strdup(value);
 
@@ -88,7 +89,7 @@ static void read_cpu_model(char *out, size_t out_bytes)
         if (read_keyed("/proc/cpuinfo", keys[i], CPUINFO_MAX, out, out_bytes))
             return;
     }
-    if (!read_line("/sys/firmware/devicetree/base/model", out, out_bytes))
+    if (!host_facts_line("/sys/firmware/devicetree/base/model", out, out_bytes))
         (void)snprintf(out, out_bytes, UNKNOWN);
 }
 
@@ -99,7 +100,7 @@ const char *host_governor_read(char *out, size_t out_bytes)
 
     for (unsigned i = 0; i < threads; i++) {
         (void)snprintf(path, sizeof(path), CPU_FOLDER "/cpu%u/cpufreq/scaling_governor", i);
-        if (!read_line(path, next, sizeof(next)))
+        if (!host_facts_line(path, next, sizeof(next)))
             continue;
         if (first[0] == '\0') {
             (void)memcpy(first, next, sizeof(first));
@@ -116,9 +117,9 @@ static const char *read_boost(void)
 {
     char text[16];
 
-    if (read_line(CPU_FOLDER "/intel_pstate/no_turbo", text, sizeof(text)))
+    if (host_facts_line(CPU_FOLDER "/intel_pstate/no_turbo", text, sizeof(text)))
         return text[0] == '0' ? "on" : "off";
-    if (read_line(CPU_FOLDER "/cpufreq/boost", text, sizeof(text)))
+    if (host_facts_line(CPU_FOLDER "/cpufreq/boost", text, sizeof(text)))
         return text[0] == '1' ? "on" : "off";
     return UNKNOWN;
 }
@@ -152,7 +153,7 @@ static bool read_hypervisor(char *out, size_t out_bytes)
     }
     return true;
 #else
-    return read_line("/sys/hypervisor/type", out, out_bytes);
+    return host_facts_line("/sys/hypervisor/type", out, out_bytes);
 #endif
 }
 
@@ -161,7 +162,7 @@ static bool read_maker(char *out, size_t out_bytes)
 {
     char vendor[80];
 
-    if (!read_line("/sys/class/dmi/id/sys_vendor", vendor, sizeof(vendor)))
+    if (!host_facts_line("/sys/class/dmi/id/sys_vendor", vendor, sizeof(vendor)))
         return false;
     if (strstr(vendor, "QEMU") != NULL)
         (void)snprintf(out, out_bytes, "qemu");
@@ -176,7 +177,7 @@ static bool read_container(char *out, size_t out_bytes)
 {
     char text[80];
 
-    if (read_line("/run/systemd/container", text, sizeof(text))) {
+    if (host_facts_line("/run/systemd/container", text, sizeof(text))) {
         (void)snprintf(out, out_bytes, "%s", text);
     } else if (access("/.dockerenv", F_OK) == 0) {
         (void)snprintf(out, out_bytes, "docker");
@@ -228,6 +229,7 @@ static void read_cores(Ls__Facts *facts)
     facts->cpu_threads = topology.thread_count;
     facts->smt = topology.thread_count > topology.core_count;
     facts->numa_nodes = topology.numa_nodes;
+    facts->cpu_sockets = topology.sockets;
     ls_topology_fini(&topology);
 }
 
@@ -240,8 +242,9 @@ static bool read_system(Ls__Facts *facts)
         (void)read_keyed("/usr/lib/os-release", "PRETTY_NAME", 8192, os, sizeof(os));
     if (uname(&names) == 0)
         (void)snprintf(kernel, sizeof(kernel), "%s %s", names.sysname, names.release);
-    return set(&facts->hostname, names.nodename) && set(&facts->os, os) &&
-           set(&facts->kernel, kernel) && set(&facts->architecture, names.machine);
+    return host_facts_set(&facts->hostname, names.nodename) && host_facts_set(&facts->os, os) &&
+           host_facts_set(&facts->kernel, kernel) &&
+           host_facts_set(&facts->architecture, names.machine);
 }
 
 static bool read_machine(Ls__Facts *facts)
@@ -251,21 +254,45 @@ static bool read_machine(Ls__Facts *facts)
     bool ok;
 
     read_cpu_model(text, sizeof(text));
-    ok = set(&facts->cpu_model, text);
-    ok = ok && set(&facts->governor, host_governor_read(text, sizeof(text))) &&
-         set(&facts->boost, read_boost());
+    ok = host_facts_set(&facts->cpu_model, text);
+    ok = ok && host_facts_set(&facts->governor, host_governor_read(text, sizeof(text))) &&
+         host_facts_set(&facts->boost, read_boost());
     read_virtualisation(text, sizeof(text));
-    ok = ok && set(&facts->virtualisation, text);
+    ok = ok && host_facts_set(&facts->virtualisation, text);
     if (ls_cpuset_get_affinity(0, &allowed, NULL) == LS_OK)
         (void)ls_cpuset_format(&allowed, list, sizeof(list));
-    ok = ok && set(&facts->cpus_allowed, list);
-    if (!read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource", text,
-                   sizeof(text)))
+    ok = ok && host_facts_set(&facts->cpus_allowed, list);
+    if (!host_facts_line("/sys/devices/system/clocksource/clocksource0/current_clocksource", text,
+                         sizeof(text)))
         (void)snprintf(text, sizeof(text), UNKNOWN);
-    ok = ok && set(&facts->clock_source, text);
+    ok = ok && host_facts_set(&facts->clock_source, text);
     if (read_keyed("/proc/meminfo", "MemTotal", 8192, memory, sizeof(memory)))
         facts->memory_bytes = strtoull(memory, NULL, 10) * 1024;
+    if (read_keyed("/proc/meminfo", "SwapTotal", 8192, memory, sizeof(memory)))
+        facts->swap_bytes = strtoull(memory, NULL, 10) * 1024;
     return ok;
+}
+
+/* What is set, and what can be. */
+static bool read_control(Ls__Facts *facts)
+{
+    char text[200];
+    bool ok;
+
+    if (!host_facts_line(CPU_FOLDER "/smt/control", text, sizeof(text)))
+        (void)snprintf(text, sizeof(text), UNKNOWN);
+    ok = host_facts_set(&facts->smt_control, text);
+    if (!host_facts_line(CPU_FOLDER "/cpu0/cpufreq/scaling_driver", text, sizeof(text)))
+        (void)snprintf(text, sizeof(text), "none");
+    ok = ok && host_facts_set(&facts->cpu_driver, text);
+    if (host_facts_line("/proc/sys/net/core/somaxconn", text, sizeof(text)))
+        facts->listen_backlog_limit = (uint32_t)strtoul(text, NULL, 10);
+    if (host_facts_line("/proc/sys/net/ipv4/ip_local_port_range", text, sizeof(text)))
+        text[strcspn(text, "\t ")] = '-';
+    else
+        (void)snprintf(text, sizeof(text), UNKNOWN);
+    return ok && host_facts_set(&facts->local_ports, text) &&
+           host_facts_set(&facts->cgroups, host_cgroup_describe(text, sizeof(text)));
 }
 
 enum ls_err host_facts_read(Ls__Facts *facts, struct ls_diag *diag)
@@ -273,7 +300,10 @@ enum ls_err host_facts_read(Ls__Facts *facts, struct ls_diag *diag)
     read_cores(facts);
     facts->open_files_limit = limit_of(RLIMIT_NOFILE);
     facts->locked_memory_limit_bytes = limit_of(RLIMIT_MEMLOCK);
-    if (!read_system(facts) || !read_machine(facts))
+    facts->processes_limit = limit_of(RLIMIT_NPROC);
+    facts->steal_share = host_facts_steal();
+    if (!read_system(facts) || !read_machine(facts) || !read_control(facts) ||
+        !host_facts_caches(facts) || !host_facts_nics(facts))
         return ls_fail(diag, LS_ENOMEM, "no memory for the facts of this host");
     return LS_OK;
 }

@@ -2,6 +2,8 @@
 #ifndef LS_AGENT_HOST_FACTS_H
 #define LS_AGENT_HOST_FACTS_H
 
+#include <sys/types.h>
+
 #include "common/err.h"
 #include "proto/result.pb-c.h"
 
@@ -22,7 +24,8 @@ struct host_counters {
     int64_t cpus_steal_ns;
 };
 
-/* cpus: a list; "" or NULL: all. Counters that the kernel does not show are 0. */
-void host_counters_read(const char *cpus, struct host_counters *out);
+/* cpus: a list; "" or NULL: all. network_pid: a process whose network is meant; 0: this one's.
+ * Counters that the kernel does not show are 0. */
+void host_counters_read(const char *cpus, pid_t network_pid, struct host_counters *out);
 
 #endif

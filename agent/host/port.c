@@ -15,7 +15,6 @@
 #include "agent/host/proc.h"
 
 #define CONNECT_WAIT_MS 1000
-#define TCP_LISTEN      0x0A /* in /proc/net/tcp */
 
 struct place {
     struct sockaddr_storage address;
@@ -45,27 +44,26 @@ static bool parse_place(const char *host, uint16_t port, struct place *out)
 
 /* ---- who has it */
 
-/* One line of /proc/net/tcp or tcp6; the address is printed as 32-bit words in host order. */
-static bool parse_listener(const char *line, unsigned *out_port, uint32_t out_words[4],
-                           unsigned *out_word_count, unsigned long *out_inode)
+/* The address is printed as 32-bit words in host order. */
+bool host_tcp_parse(const char *line, struct host_tcp_socket *out)
 {
     char address[33];
-    unsigned state;
+    unsigned port;
     size_t len;
 
     if (sscanf(line, " %*d: %32[0-9A-F]:%x %*[0-9A-F]:%*x %x %*x:%*x %*x:%*x %*x %*u %*d %lu",
-               address, out_port, &state, out_inode) != 4 ||
-        state != TCP_LISTEN)
+               address, &port, &out->state, &out->inode) != 4)
         return false;
     len = strlen(address);
     if (len != 8 && len != 32)
         return false;
-    *out_word_count = (unsigned)len / 8;
-    for (unsigned i = 0; i < *out_word_count; i++) {
+    out->port = (uint16_t)port;
+    out->word_count = (unsigned)len / 8;
+    for (unsigned i = 0; i < out->word_count; i++) {
         char word[9] = "";
 
         (void)memcpy(word, address + (size_t)8 * i, 8);
-        out_words[i] = (uint32_t)strtoul(word, NULL, 16);
+        out->words[i] = (uint32_t)strtoul(word, NULL, 16);
     }
     return true;
 }
@@ -93,13 +91,11 @@ static unsigned long find_listener(const char *table, const struct place *place,
     char line[512];
 
     while (file != NULL && found == 0 && fgets(line, sizeof(line), file) != NULL) {
-        uint32_t words[4];
-        unsigned count = 0, on = 0;
-        unsigned long inode = 0;
+        struct host_tcp_socket socket;
 
-        if (parse_listener(line, &on, words, &count, &inode) && on == port &&
-            covers(words, count, place))
-            found = inode;
+        if (host_tcp_parse(line, &socket) && socket.state == HOST_TCP_LISTEN &&
+            socket.port == port && covers(socket.words, socket.word_count, place))
+            found = socket.inode;
     }
     if (file != NULL)
         (void)fclose(file);
@@ -127,14 +123,14 @@ static bool holds(pid_t pid, unsigned long inode)
 /* "process 12 (nginx: master ...)"; false: nobody listens there. */
 static bool name_owner(const struct place *place, uint16_t port, char *out, size_t out_bytes)
 {
-    unsigned long inode = find_listener("/proc/self/net/tcp", place, port);
+    unsigned long inode = find_listener("/proc/thread-self/net/tcp", place, port);
     pid_t *pids = NULL;
     size_t count = 0;
 
     /* Another user's, or in a container of its own: */
     (void)snprintf(out, out_bytes, "a process that cannot be seen from here");
     if (inode == 0)
-        inode = find_listener("/proc/self/net/tcp6", place, port);
+        inode = find_listener("/proc/thread-self/net/tcp6", place, port);
     if (inode == 0 || host_proc_list(&pids, &count, NULL) != LS_OK)
         return inode != 0;
     for (size_t i = 0; i < count; i++) {

@@ -201,6 +201,80 @@ enum ls_err host_program_hash(struct host_program_file *program, struct ls_diag 
     return rc;
 }
 
+/* ---- what it has become */
+
+static const char *name_in(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash == NULL ? path : slash + 1;
+}
+
+/* "/usr/bin/env -S node --x" and "/usr/bin/node --x" name node. */
+static bool names_program(const char *interpreter, const char *binary)
+{
+    char line[PATH_MAX], real[PATH_MAX];
+    char *rest = NULL;
+    char *word;
+
+    (void)snprintf(line, sizeof(line), "%s", interpreter);
+    word = strtok_r(line, " \t", &rest);
+    if (word == NULL)
+        return false;
+    if (strcmp(name_in(word), "env") != 0)
+        return realpath(word, real) != NULL && strcmp(real, binary) == 0;
+    do
+        word = strtok_r(NULL, " \t", &rest);
+    while (word != NULL && (word[0] == '-' || strchr(word, '=') != NULL));
+    return word != NULL && strncmp(name_in(binary), name_in(word), strlen(name_in(word))) == 0;
+}
+
+/* Whose script it is, by where it lies. */
+static const char *manager_of(const char *path)
+{
+    static const struct {
+        const char *part;
+        const char *name;
+    } known[] = { { "/.pyenv/", "pyenv" },   { "/.nvm/", "nvm" },     { "/.asdf/", "asdf" },
+                  { "/.volta/", "volta" },   { "/.rbenv/", "rbenv" }, { "/.nodenv/", "nodenv" },
+                  { "/mise/", "mise" },      { "/.fnm/", "fnm" },     { "/.n/", "n" },
+                  { "/.sdkman/", "sdkman" }, { "/snap/", "snap" } };
+
+    for (size_t i = 0; i < LS_ARRAY_LEN(known); i++) {
+        if (strstr(path, known[i].part) != NULL)
+            return known[i].name;
+    }
+    return "";
+}
+
+void host_program_look_at(pid_t pid, const struct host_program_file *file,
+                          struct host_program_file *out, char *shim, size_t shim_bytes)
+{
+    const char *manager = manager_of(file->path);
+    char link[48];
+    ssize_t n;
+
+    (void)memset(out, 0, sizeof(*out));
+    shim[0] = '\0';
+    (void)snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
+    n = readlink(link, out->real, sizeof(out->real) - 1);
+    if (n <= 0) { /* another user's, or it has gone */
+        out->real[0] = '\0';
+        return;
+    }
+    if (strcmp(out->real, file->real) == 0)
+        (void)memcpy(out->sha256, file->sha256, sizeof(out->sha256));
+    else if (host_program_hash(out, NULL) != LS_OK)
+        out->sha256[0] = '\0'; /* replaced since it was started */
+    if (strcmp(out->real, file->real) == 0 ||
+        (file->interpreter[0] != '\0' && names_program(file->interpreter, out->real)))
+        return;
+    (void)snprintf(shim, shim_bytes, "%.150s is %s%s%s, which starts %.150s", file->path,
+                   manager[0] != '\0' ? manager : "",
+                   manager[0] != '\0' ? "'s " : (file->interpreter[0] != '\0' ? "a " : "another "),
+                   file->interpreter[0] != '\0' ? "script" : "program", out->real);
+}
+
 /* ---- exec */
 
 const char *host_program_exec_path(const struct host_program_file *program,

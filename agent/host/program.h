@@ -29,6 +29,13 @@ enum ls_err host_program_hash(struct host_program_file *program, struct ls_diag 
 const char *host_program_exec_path(const struct host_program_file *program,
                                    const struct host_confine *confine);
 
+/* What a process really is, that started (or whose parent was started) as file: out->real and its
+ * hash, "" if that cannot be known. shim: a sentence that says so if file only leads to it, as the
+ * scripts of version managers do; "" if it is file, or the interpreter that file, a script, names.
+ */
+void host_program_look_at(pid_t pid, const struct host_program_file *file,
+                          struct host_program_file *out, char *shim, size_t shim_bytes);
+
 /* Why exec failed, in a sentence: error is execve's errno. */
 void host_program_explain_exec(const struct host_program_file *program, int error, char *out,
                                size_t out_bytes);

@@ -307,12 +307,26 @@ static enum ls_err send_packet(int fd, const struct ls_buf *packet, int output_f
     return sendmsg(fd, &msg, MSG_NOSIGNAL) == (ssize_t)packet->len ? LS_OK : LS_ECLOSED;
 }
 
+static void add_group(struct ls_buf *buf, const struct host_cgroup *group,
+                      struct supervisor_order *order)
+{
+    const char *folders[HOST_CGROUP_FOLDERS];
+
+    if (group == NULL)
+        return;
+    order->group_count = host_cgroup_folders(group, folders);
+    order->group_kills = host_cgroup_kills_by(group)[0] != '\0';
+    for (unsigned i = 0; i < order->group_count; i++)
+        ls_buf_add(buf, folders[i], strlen(folders[i]) + 1);
+}
+
 enum ls_err host_supervisor_start(struct host_supervisor *s, const struct host_supervisor_job *job,
                                   struct ls_diag *diag)
 {
     struct supervisor_order order = { .magic = SUPERVISOR_MAGIC,
                                       .kind = SUPERVISOR_START,
                                       .oneshot = job->oneshot,
+                                      .instance = job->instance,
                                       .has_cpus = job->cpus != NULL };
     bool renamed = job->confine != NULL && job->confine->by_real_path;
     enum ls_err rc;
@@ -326,6 +340,7 @@ enum ls_err host_supervisor_start(struct host_supervisor *s, const struct host_s
     ls_buf_add(&buf, &order, sizeof(order));
     ls_buf_add(&buf, job->path, strlen(job->path) + 1);
     ls_buf_add(&buf, job->dir, strlen(job->dir) + 1);
+    add_group(&buf, job->group, &order);
     if (renamed)
         ls_buf_add(&buf, job->path, strlen(job->path) + 1);
     order.argc = renamed + add_list(&buf, job->argv + renamed);
@@ -371,6 +386,7 @@ enum ls_err host_supervisor_receive(struct host_supervisor *s,
         return LS_EAGAIN;
     if (n != (ssize_t)sizeof(packet) || packet.magic != SUPERVISOR_MAGIC ||
         (unsigned)packet.event.kind >= HOST_SUPERVISOR_LOST ||
+        packet.event.instance >= HOST_INSTANCES_MAX ||
         (unsigned)packet.event.step >= HOST_STEP_COUNT) {
         s->lost = true;
         *out_event = (struct host_supervisor_event){ .kind = HOST_SUPERVISOR_LOST };

@@ -5,8 +5,9 @@
  * SOCK_SEQPACKET pair leads to the agent; when that end closes, for whatever reason, the
  * supervisor kills everything below it and leaves. Terminal signals and TERM do not end it.
  *
- * One supervisor runs one program at a time: start, then (STARTED | START_FAILED), EXITED when the
- * program itself has ended, CLEAN when nothing below the supervisor is left. One thread at a time.
+ * One supervisor runs one program at a time, or several instances of it: start, then (STARTED |
+ * START_FAILED), and so on for each instance; EXITED when the program itself has ended, CLEAN when
+ * nothing below the supervisor is left. One thread at a time.
  */
 #ifndef LS_AGENT_HOST_SUPERVISOR_H
 #define LS_AGENT_HOST_SUPERVISOR_H
@@ -15,7 +16,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent/host/cgroup.h"
 #include "agent/host/confine.h"
+#include "agent/host/target.h"
 #include "common/cpuset.h"
 #include "common/err.h"
 
@@ -31,6 +34,8 @@ struct host_supervisor_job {
     const struct host_confine *confine; /* NULL: what every program gets */
     int output_fd;                      /* becomes 1 and 2; stays the caller's */
     bool oneshot; /* when the program has ended, kill what it left behind: CLEAN follows at once */
+    uint32_t instance;               /* 0 begins; others join it, below HOST_INSTANCES_MAX */
+    const struct host_cgroup *group; /* that it is put into; NULL: none. The same for all */
 };
 
 enum host_supervisor_event_kind {
@@ -48,6 +53,7 @@ enum host_supervisor_step {
     HOST_STEP_FORK,
     HOST_STEP_SESSION,
     HOST_STEP_FILES,
+    HOST_STEP_GROUP,
     HOST_STEP_CPUS,
     HOST_STEP_LIMITS, /* this and the next two in the order of enum host_confine_step */
     HOST_STEP_USER,
@@ -59,6 +65,7 @@ enum host_supervisor_step {
 
 struct host_supervisor_event {
     enum host_supervisor_event_kind kind;
+    uint32_t instance; /* STARTED, START_FAILED, EXITED */
     pid_t pid;
     int status; /* as waitpid() gives it */
     enum host_supervisor_step step;

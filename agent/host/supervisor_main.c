@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "agent/host/proc.h"
+#include "agent/host/supervisor_child.h"
 #include "common/clock.h"
 
 #define KILL_LOOK_NS      (2 * LS_NS_PER_MS)
@@ -25,32 +26,26 @@
 
 enum mode { IDLE, RUNNING, STOPPING, KILLING };
 
+struct instance {
+    pid_t pid; /* of the program; 0: has been reaped, or was never started */
+    int status;
+    bool ended; /* and that has not been reported yet */
+};
+
 struct supervisor {
     int control; /* -1: the agent is gone */
     int child_signals;
     enum mode mode;
-    pid_t main; /* the program; 0: has been reaped, or was never started */
+    struct instance instances[HOST_INSTANCES_MAX];
+    unsigned instance_count;
+    char groups[HOST_CGROUP_FOLDERS][HOST_CGROUP_PATH];
+    unsigned group_count;
+    bool group_kills;
     bool oneshot;
     bool stuck_said;
     int64_t kill_at_ns;    /* STOPPING: end of the grace time */
     int64_t kill_begun_ns; /* KILLING */
     uint32_t left_over;
-};
-
-/* What the child tells before exec; nothing at all: the exec has happened. */
-struct start_failure {
-    int step;
-    int error;
-};
-
-struct job {
-    const char *path;
-    const char *dir;
-    char **argv;
-    char **envp;
-    const struct ls_cpuset *cpus;
-    const struct host_confine *confine;
-    int output_fd;
 };
 
 static void report(struct supervisor *s, const struct host_supervisor_event *event)
@@ -68,84 +63,25 @@ static void report_clean(struct supervisor *s)
                                            .left_over = s->left_over };
 
     s->mode = IDLE;
+    s->instance_count = 0;
     report(s, &event);
 }
 
-/* ---- starting: in the child, between fork and exec */
-
-static LS_NORETURN void start_fails(int failure_fd, int step)
+static bool any_alive(const struct supervisor *s)
 {
-    struct start_failure failure = { .step = step, .error = errno };
-    ssize_t n = write(failure_fd, &failure, sizeof(failure));
-
-    _exit(n == (ssize_t)sizeof(failure) ? 127 : EXIT_INTERNAL);
+    for (unsigned i = 0; i < s->instance_count; i++) {
+        if (s->instances[i].pid != 0)
+            return true;
+    }
+    return false;
 }
 
-/* Ignored signals and blocked ones would otherwise live on in the target. By the system call, as
- * libc keeps two signals from its sigaction(), and its posix_spawn() leaves those ignored. */
-static void default_signals(void)
-{
-    static const uint64_t by_default[8]; /* the kernel's struct, SIG_DFL and no flags, and more */
-    sigset_t none;
+/* ---- starting */
 
-    for (int i = 1; i < NSIG; i++)
-        (void)syscall(SYS_rt_sigaction, i, by_default, NULL, sizeof(uint64_t)); /* not KILL, STOP */
-    (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
-/* 0 /dev/null, 1 and 2 the log, 3 the way to say that exec failed, which exec closes. */
-static bool arrange_files(int output_fd, int *failure_fd)
-{
-    int output = fcntl(output_fd, F_DUPFD_CLOEXEC, 10);
-    int failure = fcntl(*failure_fd, F_DUPFD_CLOEXEC, 10);
-    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
-    if (failure < 0 || output < 0 || null < 0)
-        return false;
-    if (dup2(null, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0 ||
-        dup3(failure, 3, O_CLOEXEC) < 0)
-        return false;
-    *failure_fd = 3;
-    closefrom(4);
-    return true;
-}
-
-static void confine(const struct host_confine *how, int failure_fd)
-{
-    enum host_confine_step step;
-    int error = host_confine_apply(how, &step);
-
-    if (error == 0)
-        return;
-    errno = error;
-    start_fails(failure_fd, HOST_STEP_LIMITS + (int)step);
-}
-
-static LS_NORETURN void become_target(const struct job *job, int failure_fd, pid_t supervisor)
-{
-    if (setsid() < 0)
-        start_fails(failure_fd, HOST_STEP_SESSION);
-    if (!arrange_files(job->output_fd, &failure_fd))
-        start_fails(failure_fd, HOST_STEP_FILES);
-    if (job->cpus != NULL && ls_cpuset_set_affinity(0, job->cpus, NULL) != LS_OK)
-        start_fails(failure_fd, HOST_STEP_CPUS);
-    confine(job->confine, failure_fd);
-    /* A second string to the bow, for the case that agent and supervisor are killed together. Not
-     * before the user has changed, which would undo it (kernel/cred.c, commit_creds()). */
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != supervisor)
-        _exit(EXIT_INTERNAL);
-    if (chdir(job->dir) < 0)
-        start_fails(failure_fd, HOST_STEP_FOLDER);
-    default_signals();
-    (void)execve(job->path, job->argv, job->envp);
-    start_fails(failure_fd, HOST_STEP_EXEC);
-}
-
-static void start_failed(struct supervisor *s, int step, int error)
+static void start_failed(struct supervisor *s, uint32_t instance, int step, int error)
 {
     struct host_supervisor_event event = { .kind = HOST_SUPERVISOR_START_FAILED,
+                                           .instance = instance,
                                            .step = (enum host_supervisor_step)step,
                                            .error = error };
 
@@ -153,7 +89,7 @@ static void start_failed(struct supervisor *s, int step, int error)
 }
 
 /* Reads until the exec has closed the pipe or failed. */
-static bool await_exec(int fd, struct start_failure *failure)
+static bool await_exec(int fd, struct host_child_failure *failure)
 {
     ssize_t n;
 
@@ -163,21 +99,21 @@ static bool await_exec(int fd, struct start_failure *failure)
     return n == 0;
 }
 
-static void start(struct supervisor *s, const struct job *job)
+static void start(struct supervisor *s, uint32_t instance, struct host_child *child)
 {
-    struct host_supervisor_event event = { .kind = HOST_SUPERVISOR_STARTED };
-    struct start_failure failure = { .step = HOST_STEP_FORK, .error = EIO };
-    pid_t self = getpid();
+    struct host_supervisor_event event = { .kind = HOST_SUPERVISOR_STARTED, .instance = instance };
+    struct host_child_failure failure = { .step = HOST_STEP_FORK, .error = EIO };
     int fds[2];
     pid_t pid;
 
+    child->supervisor = getpid();
     if (pipe2(fds, O_CLOEXEC) < 0) {
-        start_failed(s, HOST_STEP_FORK, errno);
+        start_failed(s, instance, HOST_STEP_FORK, errno);
         return;
     }
     pid = fork();
     if (pid == 0)
-        become_target(job, fds[1], self);
+        host_child_become(child, fds[1]);
     if (pid < 0)
         failure.error = errno;
     (void)close(fds[1]);
@@ -185,14 +121,17 @@ static void start(struct supervisor *s, const struct job *job)
         (void)close(fds[0]);
         if (pid > 0)
             (void)waitpid(pid, NULL, 0);
-        start_failed(s, failure.step, failure.error);
+        start_failed(s, instance, failure.step, failure.error);
         return;
     }
     (void)close(fds[0]);
-    s->main = pid;
-    s->mode = RUNNING;
-    s->left_over = 0;
-    s->stuck_said = false;
+    if (s->mode == IDLE) {
+        s->mode = RUNNING;
+        s->left_over = 0;
+        s->stuck_said = false;
+    }
+    s->instances[instance] = (struct instance){ .pid = pid };
+    s->instance_count = instance + 1;
     event.pid = pid; /* not reaped yet, so its affinity can be read even if it has ended */
     if (ls_cpuset_get_affinity(pid, &event.cpus, NULL) != LS_OK)
         ls_cpuset_clear(&event.cpus);
@@ -201,38 +140,50 @@ static void start(struct supervisor *s, const struct job *job)
 
 /* ---- ending */
 
-static void report_exit(struct supervisor *s, int status, bool others)
+static void report_exits(struct supervisor *s, bool others)
 {
-    struct host_supervisor_event event = { .kind = HOST_SUPERVISOR_EXITED,
-                                           .pid = s->main,
-                                           .status = status,
-                                           .asked = s->mode == STOPPING || s->mode == KILLING,
-                                           .others = others };
+    for (unsigned i = 0; i < s->instance_count; i++) {
+        struct instance *one = &s->instances[i];
+        struct host_supervisor_event event = { .kind = HOST_SUPERVISOR_EXITED,
+                                               .instance = i,
+                                               .pid = one->pid,
+                                               .status = one->status,
+                                               .asked = s->mode == STOPPING || s->mode == KILLING,
+                                               .others = others };
 
-    s->main = 0;
-    report(s, &event);
+        if (!one->ended)
+            continue;
+        *one = (struct instance){ .pid = 0 };
+        report(s, &event);
+    }
+}
+
+static struct instance *find_instance(struct supervisor *s, pid_t pid)
+{
+    for (unsigned i = 0; i < s->instance_count && pid > 0; i++) {
+        if (s->instances[i].pid == pid)
+            return &s->instances[i];
+    }
+    return NULL;
 }
 
 /* Takes all that have ended. True: nothing is left below this process, whatever it did, for as a
  * subreaper it has a child as long as there is any descendant. */
 static bool reap(struct supervisor *s)
 {
-    bool main_ended = false;
-    int main_status = 0;
-
     for (;;) {
         int status = 0;
         pid_t pid = waitpid(-1, &status, WNOHANG | __WALL);
         bool empty = pid < 0 && errno == ECHILD;
+        struct instance *one = pid > 0 ? find_instance(s, pid) : NULL;
 
         if (pid <= 0) {
-            if (main_ended)
-                report_exit(s, main_status, !empty);
+            report_exits(s, !empty);
             return empty;
         }
-        if (pid == s->main) {
-            main_ended = true;
-            main_status = status;
+        if (one != NULL) {
+            one->ended = true;
+            one->status = status;
         } else if (s->mode == KILLING && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
             s->left_over++;
         }
@@ -248,7 +199,7 @@ static bool contains(const struct host_proc *procs, size_t count, const struct h
     return false;
 }
 
-/* The stop signal, once to each: to the group in one stroke, while its leader has not been reaped
+/* The stop signal, once to each: to a group in one stroke, while its leader has not been reaped
  * and nobody else can have its number; to those that have left the group one by one, with another
  * look for who was just being forked. Processes that a signal handler starts later are left alone.
  */
@@ -256,17 +207,18 @@ static void signal_all(struct supervisor *s, int signal)
 {
     struct host_proc *procs, *seen = NULL;
     size_t count, seen_count = 0;
-    pid_t group = s->main;
     bool fresh = true;
 
-    if (group > 0)
-        (void)kill(-group, signal);
+    for (unsigned i = 0; i < s->instance_count; i++) {
+        if (s->instances[i].pid > 0)
+            (void)kill(-s->instances[i].pid, signal);
+    }
     for (int i = 0; i < SIGNAL_LOOKS && fresh; i++) {
         if (host_proc_descendants(getpid(), &procs, &count, NULL) != LS_OK)
             break; /* no memory: the grace time ends in KILL for all */
         fresh = false;
         for (size_t k = 0; k < count; k++) {
-            if (procs[k].state == 'Z' || (group > 0 && procs[k].group == group) ||
+            if (procs[k].state == 'Z' || find_instance(s, procs[k].group) != NULL ||
                 contains(seen, seen_count, &procs[k]))
                 continue;
             fresh = true;
@@ -314,12 +266,14 @@ static void kill_descendants(struct host_proc *out_last)
     free(procs);
 }
 
-/* One round against everything that lives; cgroup.kill, where there is a cgroup, belongs here. */
+/* One round against everything that lives. */
 static void kill_round(struct supervisor *s, int64_t now_ns)
 {
     struct host_supervisor_event stuck = { .kind = HOST_SUPERVISOR_STUCK };
     struct host_proc last = { 0 };
 
+    if (s->group_kills)
+        host_cgroup_kill(s->groups[0]);
     kill_descendants(&last);
     for (int i = 0; i < 16 && !reap(s); i++)
         kill_children();
@@ -360,33 +314,60 @@ static char **cut(char **text, size_t *left, uint32_t count)
     return list;
 }
 
+/* The first instance when nothing runs, and then one after the other. */
+static bool may_start(const struct supervisor *s, const struct supervisor_order *order)
+{
+    if (order->instance == 0)
+        return s->mode == IDLE;
+    return s->mode == RUNNING && !s->oneshot && order->instance == s->instance_count &&
+           order->instance < HOST_INSTANCES_MAX;
+}
+
+static bool keep_groups(struct supervisor *s, const struct supervisor_order *order, char **groups)
+{
+    s->group_count = 0;
+    s->group_kills = order->group_kills != 0 && order->group_count > 0;
+    for (uint32_t i = 0; i < order->group_count; i++) {
+        if (strlen(groups[i]) >= sizeof(s->groups[i]))
+            return false;
+        (void)memcpy(s->groups[i], groups[i], strlen(groups[i]) + 1);
+        s->group_count++;
+    }
+    return true;
+}
+
 static void order_start(struct supervisor *s, const struct supervisor_order *order, char *text,
                         size_t text_bytes, int output_fd)
 {
     uint32_t most = SUPERVISOR_PACKET_MAX;
-    char **two = NULL, **argv = NULL, **envp = NULL;
+    char **two = NULL, **groups = NULL, **argv = NULL, **envp = NULL;
 
-    if (s->mode == IDLE && output_fd >= 0 && order->text_bytes == text_bytes && order->argc >= 1 &&
-        order->argc < most && order->envc < most) {
+    if (may_start(s, order) && output_fd >= 0 && order->text_bytes == text_bytes &&
+        order->argc >= 1 && order->argc < most && order->envc < most &&
+        order->group_count <= HOST_CGROUP_FOLDERS) {
         two = cut(&text, &text_bytes, 2);
-        argv = two != NULL ? cut(&text, &text_bytes, order->argc) : NULL;
+        groups = two != NULL ? cut(&text, &text_bytes, order->group_count) : NULL;
+        argv = groups != NULL ? cut(&text, &text_bytes, order->argc) : NULL;
         envp = argv != NULL ? cut(&text, &text_bytes, order->envc) : NULL;
     }
-    if (envp == NULL) {
-        start_failed(s, HOST_STEP_FORK, EPROTO);
+    if (envp == NULL || !keep_groups(s, order, groups)) {
+        start_failed(s, order->instance < HOST_INSTANCES_MAX ? order->instance : 0, HOST_STEP_FORK,
+                     EPROTO);
     } else {
-        struct job job = { .path = two[0],
-                           .dir = two[1],
-                           .argv = argv,
-                           .envp = envp,
-                           .cpus = order->has_cpus != 0 ? &order->cpus : NULL,
-                           .confine = &order->confine,
-                           .output_fd = output_fd };
+        struct host_child child = { .path = two[0],
+                                    .dir = two[1],
+                                    .groups = groups,
+                                    .argv = argv,
+                                    .envp = envp,
+                                    .cpus = order->has_cpus != 0 ? &order->cpus : NULL,
+                                    .confine = &order->confine,
+                                    .output_fd = output_fd };
 
         s->oneshot = order->oneshot != 0;
-        start(s, &job);
+        start(s, order->instance, &child);
     }
     free(two);
+    free(groups);
     free(argv);
     free(envp);
 }
@@ -498,7 +479,7 @@ static bool advance(struct supervisor *s)
     empty = reap(s);
     if (empty && (s->mode == STOPPING || s->mode == KILLING)) {
         report_clean(s);
-    } else if (s->mode == RUNNING && s->oneshot && s->main == 0) {
+    } else if (s->mode == RUNNING && s->oneshot && !any_alive(s)) {
         if (empty)
             report_clean(s);
         else
@@ -532,7 +513,10 @@ int host_supervisor_serve(int control_fd)
             if (s.mode != KILLING)
                 begin_kill(&s);
         }
-        if (advance(&s) && s.control < 0)
+        if (advance(&s) && s.control < 0) {
+            for (unsigned i = 0; i < s.group_count; i++)
+                (void)host_cgroup_remove(s.groups[i]); /* nobody else is there to do it */
             return 0;
+        }
     }
 }

@@ -13,8 +13,8 @@
 
 enum supervisor_order_kind { SUPERVISOR_START = 1, SUPERVISOR_STOP };
 
-/* START is followed by text_bytes of NUL-terminated strings: path, dir, argv, environment; and
- * carries the output's descriptor. */
+/* START is followed by text_bytes of NUL-terminated strings: path, dir, folders of the control
+ * group, argv, environment; and carries the output's descriptor. */
 struct supervisor_order {
     uint32_t magic;
     uint32_t kind;
@@ -24,6 +24,9 @@ struct supervisor_order {
     uint32_t has_cpus;
     uint32_t argc;
     uint32_t envc;
+    uint32_t instance;
+    uint32_t group_count;
+    uint32_t group_kills; /* the first of them is one to kill by */
     uint32_t text_bytes;
     struct ls_cpuset cpus;
     struct host_confine confine;

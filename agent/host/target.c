@@ -14,6 +14,7 @@
 #include "agent/host/target_state.h"
 #include "agent/host/thread.h"
 #include "common/clock.h"
+#include "common/units.h"
 
 #define CLEAN_SLACK_NS (8 * LS_NS_PER_S) /* beyond the grace time, until "left behind" */
 #define PORT_WAIT_NS   (2 * LS_NS_PER_S)
@@ -46,7 +47,11 @@ static void emit_up(struct host_target *t)
                                        .program = { .path = t->file.real,
                                                     .sha256 = t->file.sha256,
                                                     .interpreter = t->file.interpreter,
-                                                    .version = t->version },
+                                                    .version = t->version,
+                                                    .binary = t->binary.real,
+                                                    .binary_sha256 = t->binary.sha256,
+                                                    .shim = t->shim },
+                                       .containment = &t->containment,
                                        .readiness_requests = t->readiness_requests,
                                        .up_after_ns = t->up_after_ns };
 
@@ -67,24 +72,71 @@ static void emit_end(struct host_target *t, enum host_target_event_kind kind)
 
 /* ---- what the supervisor says */
 
+/* Counted by the kernel before the process gets its signal. */
+static void count_oom_kills(struct host_target *t)
+{
+    struct host_cgroup_use use = { .oom_kills = t->oom_kills };
+
+    (void)pthread_mutex_lock(&t->lock);
+    if (t->group != NULL)
+        host_cgroup_read(t->group, &use);
+    (void)pthread_mutex_unlock(&t->lock);
+    t->oom_kills = use.oom_kills;
+}
+
+static void describe_exit(struct host_target *t, int status, char *out, size_t out_bytes)
+{
+    uint64_t before = t->oom_kills;
+    bool oom;
+
+    count_oom_kills(t);
+    oom = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && t->oom_kills > before;
+    if (WIFSIGNALED(status))
+        (void)snprintf(out, out_bytes, "signal %s%s", sigabbrev_np(WTERMSIG(status)),
+                       oom ? ", out of memory" : "");
+    else
+        (void)snprintf(out, out_bytes, "exit %d", WEXITSTATUS(status));
+}
+
+/* Who ended by itself is what counts; of those that were told to, all have to have ended alike. */
+static void take_exit(struct host_target *t, const struct host_supervisor_event *event)
+{
+    struct host_one *one;
+
+    if (event->instance >= t->instance_count || t->instances[event->instance].exited)
+        return;
+    one = &t->instances[event->instance];
+    one->exited = true;
+    describe_exit(t, event->status, one->exit, sizeof(one->exit));
+    if (!event->asked && !t->exited_unasked) {
+        t->exited_unasked = true;
+        t->exited = true;
+        t->ended = event->instance;
+        t->went_away = t->instance_count == 1 && event->status == 0 && event->others;
+        (void)snprintf(t->exit, sizeof(t->exit), "%s", one->exit);
+    } else if (!t->exited_unasked) {
+        bool alike = t->exited_count == 0 || strcmp(t->exit, one->exit) == 0;
+
+        (void)snprintf(t->exit, sizeof(t->exit), "%s", alike ? one->exit : "mixed");
+    }
+    t->exited_count++;
+    t->exited = t->exited || t->exited_count == t->started_count;
+}
+
 static void take_news(struct host_target *t, const struct host_supervisor_event *event)
 {
     switch (event->kind) {
     case HOST_SUPERVISOR_STARTED:
-        t->started = true;
+        if (event->instance < t->instance_count) {
+            t->instances[event->instance].pid = event->pid;
+            t->started_count++;
+        }
         break;
     case HOST_SUPERVISOR_START_FAILED:
         t->start_failed = true;
         break;
     case HOST_SUPERVISOR_EXITED:
-        t->exited = true;
-        t->exited_unasked = !event->asked;
-        t->went_away = event->status == 0 && event->others;
-        if (WIFSIGNALED(event->status))
-            (void)snprintf(t->exit, sizeof(t->exit), "signal %s",
-                           sigabbrev_np(WTERMSIG(event->status)));
-        else
-            (void)snprintf(t->exit, sizeof(t->exit), "exit %d", WEXITSTATUS(event->status));
+        take_exit(t, event);
         return; /* news stays what explains a start or an end */
     case HOST_SUPERVISOR_CLEAN:
         t->clean = true;
@@ -106,7 +158,7 @@ static void bury_supervisor(struct host_target *t)
     (void)epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, host_supervisor_fd(t->supervisor), NULL);
     host_supervisor_destroy(t->supervisor);
     t->supervisor = NULL;
-    if (t->started && !t->exited)
+    if (t->started_count > 0 && !t->exited)
         (void)snprintf(t->exit, sizeof(t->exit), "%s",
                        t->lost ? "unknown: its supervisor was killed" : "unknown");
 }
@@ -145,6 +197,21 @@ static bool kill_asked(struct host_target *t)
     return asked;
 }
 
+static enum ls_err explain_oom(struct host_target *t, const char *when)
+{
+    char limit[48];
+
+    t->code = "out_of_memory";
+    if (t->spec.limits.memory_bytes > 0)
+        return ls_fail(&t->diag, LS_ESTATE,
+                       "the target was killed for memory %s: it needs more than its limit of %s",
+                       when, ls_format_size(t->spec.limits.memory_bytes, limit, sizeof(limit)));
+    return ls_fail(&t->diag, LS_ESTATE,
+                   "the target was killed for memory %s: its host, or the control group that the "
+                   "agent is in, had none left",
+                   when);
+}
+
 enum ls_err host_target_explain_end(struct host_target *t, const char *when)
 {
     if (t->lost) {
@@ -156,11 +223,16 @@ enum ls_err host_target_explain_end(struct host_target *t, const char *when)
             when);
     }
     t->code = "exited";
+    if (strstr(t->exit, "out of memory") != NULL)
+        return explain_oom(t, when);
     if (t->went_away)
         return ls_fail(&t->diag, LS_ESTATE,
                        "the target ended %s (%s) but left processes in the background: start it so "
                        "that it stays in the foreground (nginx: \"daemon off;\")",
                        when, t->exit);
+    if (t->instance_count > 1)
+        return ls_fail(&t->diag, LS_ESTATE, "instance %zu of the target's %zu ended %s: %s",
+                       t->ended, t->instance_count, when, t->exit);
     return ls_fail(&t->diag, LS_ESTATE, "the target ended %s: %s", when, t->exit);
 }
 
@@ -234,6 +306,18 @@ static void await_port(struct host_target *t)
     }
 }
 
+/* Before STOPPED is said: whoever hears it finds nothing of the target any more. */
+static void remove_group(struct host_target *t)
+{
+    struct host_cgroup *group;
+
+    (void)pthread_mutex_lock(&t->lock);
+    group = t->group;
+    t->group = NULL;
+    (void)pthread_mutex_unlock(&t->lock);
+    host_cgroup_destroy(group);
+}
+
 static void wind_down(struct host_target *t)
 {
     struct host_target_event event = { .kind = HOST_TARGET_STOPPED,
@@ -244,7 +328,7 @@ static void wind_down(struct host_target *t)
     (void)eventfd_read(t->wake_fd, &(eventfd_t){ 0 }); /* a kill writes again */
     t->code = NULL;
     end_processes(t);
-    event.stopped_by_us = t->started && !t->exited_unasked && !was_lost;
+    event.stopped_by_us = t->started_count > 0 && !t->exited_unasked && !was_lost;
     event.left_over = t->clean ? t->news.left_over : 0;
     if (t->supervisor != NULL && !t->stuck)
         bury_supervisor(t);
@@ -252,9 +336,12 @@ static void wind_down(struct host_target *t)
         host_logpump_drain(t->log);
         host_logpump_totals(t->log, &totals);
     }
+    count_oom_kills(t);
+    event.oom_kills = t->oom_kills;
+    remove_group(t);
     event.log_bytes = totals.kept_bytes;
     event.log_dropped_bytes = totals.dropped_bytes;
-    if (t->started && t->code == NULL)
+    if (t->started_count > 0 && t->code == NULL)
         await_port(t);
     emit(t, &event);
 }
@@ -323,14 +410,18 @@ static void free_target(struct host_target *t)
     free(t->dir);
     free(t->host);
     free(t->cpu_list);
-    free_list(t->argv);
-    free_list(t->envp);
+    for (size_t i = 0; t->instances != NULL && i < t->instance_count; i++) {
+        free_list(t->instances[i].argv);
+        free_list(t->instances[i].envp);
+    }
+    free(t->instances);
     free_list(t->version_argv);
     free_list(t->file_names);
     free(t->files);
     host_supervisor_destroy(t->supervisor);
     host_logpump_destroy(t->log);
     host_sampler_destroy(t->sampler);
+    host_cgroup_destroy(t->group);
     if (t->epoll_fd >= 0)
         (void)close(t->epoll_fd);
     if (t->wake_fd >= 0)
@@ -339,25 +430,40 @@ static void free_target(struct host_target *t)
     free(t);
 }
 
+static bool copy_instances(struct host_target *t, const struct host_target_spec *spec)
+{
+    t->instance_count = 1 + spec->other_count;
+    t->instances = calloc(t->instance_count, sizeof(*t->instances));
+    for (size_t i = 0; t->instances != NULL && i < t->instance_count; i++) {
+        const struct host_instance *other = i > 0 ? &spec->others[i - 1] : NULL;
+        struct host_one *one = &t->instances[i];
+
+        one->argv = copy_list(other != NULL ? other->argv : spec->argv);
+        one->envp = copy_list(other != NULL ? other->envp : spec->envp);
+        if (one->argv == NULL || one->envp == NULL)
+            return false;
+    }
+    return t->instances != NULL;
+}
+
 static enum ls_err copy_spec(struct host_target *t, const struct host_target_spec *spec,
                              struct ls_diag *diag)
 {
     t->dir = strdup(spec->dir);
     t->host = strdup(spec->host);
     t->cpu_list = strdup(spec->cpus != NULL ? spec->cpus : "");
-    t->argv = copy_list(spec->argv);
-    t->envp = copy_list(spec->envp);
     t->version_argv = copy_list(spec->version_argv);
-    if (t->dir == NULL || t->host == NULL || t->cpu_list == NULL || t->argv == NULL ||
-        t->envp == NULL || t->version_argv == NULL || !copy_files(t, spec->files, spec->file_count))
+    if (t->dir == NULL || t->host == NULL || t->cpu_list == NULL || t->version_argv == NULL ||
+        !copy_instances(t, spec) || !copy_files(t, spec->files, spec->file_count))
         return ls_fail(diag, LS_ENOMEM, "no memory for a target");
     t->spec = *spec;
     t->spec.files = t->files;
     t->spec.dir = t->dir;
     t->spec.host = t->host;
     t->spec.cpus = t->cpu_list;
-    t->spec.argv = t->argv;
-    t->spec.envp = t->envp;
+    t->spec.argv = t->instances[0].argv;
+    t->spec.envp = t->instances[0].envp;
+    t->spec.others = NULL; /* they are in instances */
     t->spec.version_argv = t->version_argv;
     return LS_OK;
 }
@@ -371,6 +477,8 @@ enum ls_err host_target_start(const struct host_target_spec *spec, const struct 
 
     if (spec->argv == NULL || spec->argv[0] == NULL)
         return ls_fail(diag, LS_EINVAL, "the target has no command");
+    if (spec->other_count >= HOST_INSTANCES_MAX)
+        return ls_fail(diag, LS_EINVAL, "a target has at most %u instances", HOST_INSTANCES_MAX);
     t = calloc(1, sizeof(*t));
     if (t == NULL)
         return ls_fail(diag, LS_ENOMEM, "no memory for a target");
@@ -424,6 +532,11 @@ bool host_target_poll(struct host_target *t, struct host_target_event *out_event
     return some;
 }
 
+const char *host_target_instance_exit(const struct host_target *t, size_t instance)
+{
+    return instance < t->instance_count ? t->instances[instance].exit : "";
+}
+
 void host_target_destroy(struct host_target *t)
 {
     if (t == NULL)
@@ -436,11 +549,18 @@ void host_target_destroy(struct host_target *t)
 enum ls_err host_target_usage(struct host_target *t, int64_t now_ns, struct host_usage *out_usage)
 {
     enum ls_err rc = LS_ESTATE;
+    struct host_cgroup_use use;
 
     *out_usage = (struct host_usage){ .at_ns = now_ns };
     (void)pthread_mutex_lock(&t->lock);
     if (t->sampler != NULL)
         rc = host_sampler_read(t->sampler, now_ns, out_usage, NULL);
+    if (t->group != NULL) {
+        host_cgroup_read(t->group, &use);
+        out_usage->cgroup_cpu_ns = use.cpu_ns;
+        out_usage->cgroup_memory_bytes = use.memory_bytes;
+        out_usage->cgroup_memory_peak_bytes = use.memory_peak_bytes;
+    }
     (void)pthread_mutex_unlock(&t->lock);
     return rc;
 }
@@ -450,5 +570,7 @@ void host_target_reset_peak(struct host_target *t)
     (void)pthread_mutex_lock(&t->lock);
     if (t->sampler != NULL)
         host_sampler_reset_peak(t->sampler);
+    if (t->group != NULL)
+        host_cgroup_reset_peak(t->group);
     (void)pthread_mutex_unlock(&t->lock);
 }

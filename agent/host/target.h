@@ -11,9 +11,10 @@
  * it says what was left over, and that the port is free again. stop() before UP or FAILED leads to
  * STOPPED alone.
  *
- * Codes of FAILED: port_in_use, policy, start_failed, exited, not_ready, supervisor_lost. Of
- * EXITED: exited, supervisor_lost. Of STOPPED: "" (all is well), left_behind (a process that even
- * KILL did not end), port_still_in_use. With a code goes a sentence in diag.
+ * Codes of FAILED: port_in_use, policy, limits, network, start_failed, exited, out_of_memory,
+ * not_ready, supervisor_lost. Of EXITED: exited, out_of_memory, supervisor_lost. Of STOPPED: ""
+ * (all is well), left_behind (a process that even KILL did not end), port_still_in_use. With a code
+ * goes a sentence in diag.
  */
 #ifndef LS_AGENT_HOST_TARGET_H
 #define LS_AGENT_HOST_TARGET_H
@@ -22,6 +23,8 @@
 #include "agent/host/program.h"
 #include "agent/load/workload.h"
 #include "common/err.h"
+
+#define HOST_INSTANCES_MAX 256u
 
 struct host_target;
 
@@ -39,20 +42,37 @@ struct host_permit {
     void *ctx; /* lives as long as the target */
 };
 
+/* A process of it beside the first one. */
+struct host_instance {
+    char *const *argv;
+    char *const *envp;
+};
+
+struct host_target_limits { /* 0: none */
+    uint64_t memory_bytes;  /* of all processes together, as the next */
+    uint32_t processes;
+    uint32_t descriptors; /* of each process */
+};
+
 /* Copied by host_target_start(), but for the files' data and ready, which stay the caller's and
  * must live as long as the target. */
 struct host_target_spec {
     const char *dir; /* trial folder, absolute, made by the caller, private */
     const struct host_file *files;
     size_t file_count;
-    char *const *argv;         /* expanded; argv[0] is looked up in the environment's PATH */
-    char *const *envp;         /* the whole environment */
+    char *const *argv; /* expanded; argv[0] is looked up in the environment's PATH */
+    char *const *envp; /* the whole environment */
+    const struct host_instance *others; /* further ones on the same port; the same program */
+    size_t other_count;                 /* below HOST_INSTANCES_MAX */
+    struct host_target_limits limits;
+    bool private_network;      /* loopback alone, made for it */
     char *const *version_argv; /* NULL: none */
     const char *cpus;          /* list; "" or NULL: as the agent's own */
     const char *host;          /* literal address */
     uint16_t port;
     const struct load_workload *ready; /* its request 0 must be answered as expected */
     int64_t ready_timeout_ns;
+    uint32_t ready_processes; /* of it, that must have taken a connection; 0, 1: it answers */
     int stop_signal;
     int64_t grace_ns;
     uint64_t log_max_bytes;    /* kept of target.log; the rest is counted and dropped */
@@ -64,6 +84,20 @@ struct host_program {        /* owned by the target */
     const char *sha256;      /* hex; of a script: the script's */
     const char *interpreter; /* of a script: what its "#!" line names; "" for a binary */
     const char *version;     /* what version_argv printed first, as one line; "unknown: why" */
+    const char *binary;      /* that the process which listens is an instance of; "": not known */
+    const char *binary_sha256;
+    const char *shim; /* a sentence, if path only starts it; "" */
+};
+
+#define HOST_LIMITS_MAX 3
+
+struct host_containment { /* owned by the target */
+    const char *by;       /* "cgroup.kill", "cgroup freezer", "subreaper" */
+    const char *cpu_from; /* as host_cgroup_cpu_from() */
+    char limits[HOST_LIMITS_MAX][96];
+    unsigned limit_count;
+    pid_t network_pid;      /* who is in the private network; 0: there is none */
+    uint64_t network_inode; /* its number */
 };
 
 enum host_target_event_kind {
@@ -78,12 +112,16 @@ struct host_target_event {
     enum host_target_event_kind kind;
     const char *code; /* static; "" if there is nothing to say */
     struct ls_diag diag;
-    char log_tail[2048];         /* the last lines, as text; FAILED and EXITED */
-    struct host_program program; /* UP */
+    char log_tail[2048];                        /* the last lines, as text; FAILED and EXITED */
+    struct host_program program;                /* UP */
+    const struct host_containment *containment; /* UP */
     uint64_t readiness_requests;
     int64_t up_after_ns;
     char cpus[128]; /* UP: the affinity the process really has */
-    char exit[64];  /* "exit 3", "signal SEGV", "unknown"; "" if it was never started */
+    /* "exit 3", "signal SEGV", "signal KILL, out of memory", "unknown"; of several instances, the
+     * first that ended without being asked, or "mixed"; "" if it was never started */
+    char exit[64];
+    uint64_t oom_kills; /* STOPPED: its processes that the kernel killed for want of memory */
     bool stopped_by_us;
     uint32_t left_over; /* STOPPED: descendants that had to be killed */
     uint64_t log_bytes; /* written to dir/target.log */
@@ -107,6 +145,9 @@ struct host_usage {
     uint32_t threads;
     uint64_t voluntary_switches;
     uint64_t involuntary_switches;
+    int64_t cgroup_cpu_ns; /* beside cpu_ns, as its control group counts; 0: it has none */
+    uint64_t cgroup_memory_bytes;
+    uint64_t cgroup_memory_peak_bytes; /* since host_target_reset_peak() */
 };
 
 /* Call from main() first, before any option is read, thread started or nng called: the supervisor
@@ -128,6 +169,9 @@ void host_target_stop(struct host_target *target); /* TERM, grace, KILL; STOPPED
 bool host_target_poll(struct host_target *target, struct host_target_event *out_event);
 /* Kills at once what still runs, which takes some milliseconds; NULL is fine. */
 void host_target_destroy(struct host_target *target);
+
+/* How an instance ended, as event.exit; "" if it was never started. After STOPPED. */
+const char *host_target_instance_exit(const struct host_target *target, size_t instance);
 
 /* Well below a millisecond for ten processes. LS_ESTATE when nothing of it lives (not yet, or not
  * any more); *out_usage then holds what it had used, and zeros for what it holds. */

@@ -1,5 +1,6 @@
-/* agent/host/target_state.h - the inside of a target, shared by target.c (interface, life, end) and
- * target_up.c (from nothing to ready). Fields belong to the target's thread unless they say so. */
+/* agent/host/target_state.h - the inside of a target, shared by target.c (interface, life, end),
+ * target_up.c (from nothing to started) and target_ready.c. Fields belong to the target's thread
+ * unless they say so. */
 #ifndef LS_AGENT_HOST_TARGET_STATE_H
 #define LS_AGENT_HOST_TARGET_STATE_H
 
@@ -14,13 +15,21 @@
 
 #define HOST_TARGET_EVENTS 4 /* UP, EXITED, STOPPED at most */
 
+struct host_one { /* an instance */
+    char **argv;  /* owned, as is the next; the first one's are the target's */
+    char **envp;
+    pid_t pid; /* 0: not started */
+    bool exited;
+    char exit[64];
+};
+
 struct host_target {
     struct host_target_spec spec; /* its strings and lists are the following */
     char *dir;                    /* owned, as are the following */
     char *host;
     char *cpu_list;
-    char **argv;
-    char **envp;
+    struct host_one *instances; /* 1 + spec.other_count */
+    size_t instance_count;
     char **version_argv;
     char **file_names;
     struct host_file *files; /* their data is the caller's */
@@ -38,10 +47,14 @@ struct host_target {
     struct host_target_event events[HOST_TARGET_EVENTS];
     unsigned event_count;
     struct host_sampler *sampler; /* used by whoever calls host_target_usage() */
+    struct host_cgroup *group;    /* likewise; NULL: this host lets none be made */
 
     struct host_supervisor *supervisor; /* NULL: none yet, or lost */
     struct host_logpump *log;
     struct host_program_file file;
+    struct host_program_file binary;
+    char shim[400];
+    struct host_containment containment;
     char version[HOST_VERSION_BYTES];
     char cpus_text[128]; /* as read back */
     int64_t begun_ns;    /* of the start order */
@@ -49,9 +62,11 @@ struct host_target {
     uint64_t readiness_requests;
 
     /* What the supervisor has said. */
-    bool started;
+    size_t started_count;
+    size_t exited_count;
+    size_t ended; /* the instance that ended without being asked */
     bool start_failed;
-    bool exited;
+    bool exited; /* one, without being asked, or all */
     bool exited_unasked;
     bool went_away; /* exited with status 0, and something that it started lives */
     bool clean;
@@ -59,6 +74,7 @@ struct host_target {
     bool lost;
     struct host_supervisor_event news; /* of start_failed, stuck, clean */
     char exit[64];
+    uint64_t oom_kills;
 
     const char *code; /* of the failure that is being reported */
     struct ls_diag diag;
@@ -67,6 +83,9 @@ struct host_target {
 /* Up to READY. LS_ESTATE with t->code NULL: stop was asked; else t->code and t->diag say why not.
  */
 enum ls_err host_target_bring_up(struct host_target *t) LS_NODISCARD;
+
+/* Its last step. */
+enum ls_err host_target_await_ready(struct host_target *t) LS_NODISCARD;
 
 /* Waits until something happens, at most until the instant (-1: for ever), and takes the
  * supervisor's news. */

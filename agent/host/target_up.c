@@ -1,27 +1,42 @@
-/* From nothing to ready: port, files, program, supervisor, version, start, readiness. */
+/* From nothing to started: network, port, files, program, control group, supervisor, version,
+ * start.
+ */
 #include "agent/host/target_state.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/host/netns.h"
 #include "agent/host/port.h"
 #include "agent/host/proc.h"
-#include "agent/load/probe.h"
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/units.h"
 
 #define VERSION_LIMIT_NS (5 * LS_NS_PER_S)
 #define START_LIMIT_NS   (10 * LS_NS_PER_S)
-#define RETRY_REFUSED_NS (2 * LS_NS_PER_MS)
-#define RETRY_WRONG_NS   (10 * LS_NS_PER_MS) /* it accepts: do not keep it busy with our asking */
 
 /* ---- before the start */
+
+/* The thread's: what it looks at, asks and starts from now on is in there. */
+static enum ls_err make_network(struct host_target *t)
+{
+    enum ls_err rc;
+
+    if (!t->spec.private_network)
+        return LS_OK;
+    t->code = "network";
+    rc = host_netns_make(&t->diag);
+    return rc == LS_EREFUSED ? LS_EIO : rc; /* it is no policy that refuses */
+}
 
 static enum ls_err check_port(struct host_target *t)
 {
@@ -119,6 +134,65 @@ static enum ls_err ask_permission(struct host_target *t)
     return rc == LS_OK && t->confine.change_user ? hand_over(t) : rc;
 }
 
+static void add_limit(struct host_containment *c, const char *fmt, ...) LS_PRINTF(2, 3);
+
+static void add_limit(struct host_containment *c, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    (void)vsnprintf(c->limits[c->limit_count], sizeof(c->limits[0]), fmt, args);
+    va_end(args);
+    c->limit_count++;
+}
+
+/* What the plan asks for, unless what the host permits is less. */
+static enum ls_err limit_descriptors(struct host_target *t)
+{
+    uint32_t want = t->spec.limits.descriptors;
+
+    if (want == 0)
+        return LS_OK;
+    if (t->confine.descriptors > 0 && t->confine.descriptors < want)
+        return ls_fail(&t->diag, LS_EREFUSED, "limits.descriptors: %u are asked for, %u allowed",
+                       want, t->confine.descriptors);
+    t->confine.descriptors = want;
+    return LS_OK;
+}
+
+static enum ls_err make_group(struct host_target *t)
+{
+    const struct host_cgroup_limits limits = { .memory_bytes = t->spec.limits.memory_bytes,
+                                               .processes = t->spec.limits.processes };
+    struct host_containment *c = &t->containment;
+    struct host_cgroup *group = NULL;
+    enum ls_err rc = limit_descriptors(t);
+    char size[48];
+
+    if (rc != LS_OK)
+        return rc;
+    rc = host_cgroup_create(&limits, &group, &t->diag);
+    t->code = "limits";
+    if (rc != LS_OK)
+        return rc == LS_EREFUSED ? LS_EIO : rc; /* it is no policy that refuses */
+    c->by = "subreaper";
+    c->cpu_from = "";
+    if (group == NULL)
+        return LS_OK;
+    if (host_cgroup_kills_by(group)[0] != '\0')
+        c->by = host_cgroup_kills_by(group);
+    c->cpu_from = host_cgroup_cpu_from(group);
+    if (limits.memory_bytes > 0)
+        add_limit(c, "memory %s (%s)", ls_format_size(limits.memory_bytes, size, sizeof(size)),
+                  host_cgroup_memory_by(group));
+    if (limits.processes > 0)
+        add_limit(c, "processes %u (%s)", limits.processes, host_cgroup_processes_by(group));
+    (void)pthread_mutex_lock(&t->lock);
+    t->group = group;
+    (void)pthread_mutex_unlock(&t->lock);
+    return LS_OK;
+}
+
 static enum ls_err create_supervisor(struct host_target *t)
 {
     struct epoll_event event = { .events = EPOLLIN };
@@ -135,6 +209,10 @@ static enum ls_err create_supervisor(struct host_target *t)
     (void)pthread_mutex_lock(&t->lock);
     t->sampler = sampler;
     (void)pthread_mutex_unlock(&t->lock);
+    if (t->spec.private_network) {
+        t->containment.network_pid = host_supervisor_pid(t->supervisor);
+        t->containment.network_inode = host_netns_inode(t->containment.network_pid);
+    }
     return LS_OK;
 }
 
@@ -145,7 +223,8 @@ static struct host_supervisor_job make_job(const struct host_target *t, char *co
                                          .argv = argv,
                                          .envp = t->spec.envp,
                                          .cpus = t->has_cpus ? &t->cpus : NULL,
-                                         .confine = &t->confine };
+                                         .confine = &t->confine,
+                                         .group = t->group };
 }
 
 static enum ls_err read_version(struct host_target *t)
@@ -171,6 +250,7 @@ static void explain_start(struct host_target *t)
     static const char *const doing[] = { "fork",
                                          "make a session for",
                                          "arrange the files of",
+                                         "put into its control group",
                                          "set the CPUs of",
                                          "limit",
                                          "change the user of",
@@ -210,10 +290,51 @@ static enum ls_err check_cpus(struct host_target *t)
         ls_cpuset_format(&t->cpus, want, sizeof(want)), t->cpus_text);
 }
 
+/* The limit as it is: one that may not be raised stays where it was. */
+static enum ls_err check_descriptors(struct host_target *t, pid_t pid)
+{
+    uint32_t want = t->spec.limits.descriptors;
+    struct rlimit limit = { 0 };
+
+    if (want == 0)
+        return LS_OK;
+    if (prlimit(pid, RLIMIT_NOFILE, NULL, &limit) == 0 && limit.rlim_cur != want)
+        return ls_fail(&t->diag, LS_EIO,
+                       "limits.descriptors: the target may have %llu at most, %u are asked for",
+                       (unsigned long long)limit.rlim_cur, want);
+    return LS_OK;
+}
+
+/* A stop is not listened to here: fork and exec take a moment only. */
+static enum ls_err start_instance(struct host_target *t, size_t index, int output_fd)
+{
+    struct host_supervisor_job job = make_job(t, t->instances[index].argv);
+    int64_t limit_ns = ls_clock_mono_ns() + START_LIMIT_NS;
+    enum ls_err rc;
+
+    job.envp = t->instances[index].envp;
+    job.instance = (uint32_t)index;
+    job.output_fd = output_fd;
+    rc = host_supervisor_start(t->supervisor, &job, &t->diag);
+    while (rc == LS_OK && t->started_count <= index && !t->start_failed && !t->lost &&
+           ls_clock_mono_ns() < limit_ns)
+        host_target_wait(t, limit_ns);
+    if (rc != LS_OK)
+        return rc;
+    if (t->lost)
+        return host_target_explain_end(t, "when the target was to be started");
+    if (t->start_failed) {
+        explain_start(t);
+        return LS_EIO;
+    }
+    if (t->started_count <= index)
+        return ls_fail(&t->diag, LS_ETIMEOUT, "%.200s was not executed within 10 s", t->file.path);
+    rc = check_cpus(t);
+    return rc == LS_OK ? check_descriptors(t, t->instances[index].pid) : rc;
+}
+
 static enum ls_err start_program(struct host_target *t)
 {
-    struct host_supervisor_job job = make_job(t, t->spec.argv);
-    int64_t limit_ns = ls_clock_mono_ns() + START_LIMIT_NS;
     int file_fd = -1, output_fd = -1;
     enum ls_err rc = ls_fs_create_beneath(t->spec.dir, "target.log", 0644, &file_fd, &t->diag);
 
@@ -221,105 +342,21 @@ static enum ls_err start_program(struct host_target *t)
         rc = host_logpump_create(file_fd, t->spec.log_max_bytes, &output_fd, &t->log, &t->diag);
     if (rc != LS_OK)
         return rc;
-    job.output_fd = output_fd;
     t->begun_ns = ls_clock_mono_ns();
     t->clean = false; /* that was the version's */
-    rc = host_supervisor_start(t->supervisor, &job, &t->diag);
+    for (size_t i = 0; i < t->instance_count && rc == LS_OK; i++)
+        rc = start_instance(t, i, output_fd);
     (void)close(output_fd);
-    if (rc != LS_OK)
-        return rc;
-    /* A stop is not listened to here: fork and exec take a moment only. */
-    while (!t->started && !t->start_failed && !t->lost && ls_clock_mono_ns() < limit_ns)
-        host_target_wait(t, limit_ns);
-    if (t->lost)
-        return host_target_explain_end(t, "when the target was to be started");
-    if (t->start_failed) {
-        explain_start(t);
-        return LS_EIO;
-    }
-    if (!t->started)
-        return ls_fail(&t->diag, LS_ETIMEOUT, "%.200s was not executed within 10 s", t->file.path);
-    return check_cpus(t);
-}
-
-/* ---- readiness */
-
-/* What the last attempt met, for the message when time is up. */
-struct attempt {
-    bool accepted;
-    struct ls_diag diag;
-};
-
-static bool try_ready(struct host_target *t, struct load_probe *probe, int64_t deadline_ns,
-                      struct attempt *last)
-{
-    struct agent_reply reply = { .outcome = LOAD_ABORTED, .why = "" };
-    struct ls_diag diag = { 0 };
-    uint64_t sent = 0;
-    enum ls_err rc = load_probe_exchange(probe, 0, deadline_ns, &reply, &sent, &diag);
-
-    t->readiness_requests += sent;
-    if (rc == LS_OK && reply.outcome == LOAD_OK)
-        return true;
-    if (rc == LS_ESTATE) /* cancelled: says nothing about the target */
-        return false;
-    if (sent > 0 || rc == LS_OK || !last->accepted)
-        last->diag = diag;
-    last->accepted = last->accepted || sent > 0 || rc == LS_OK;
-    return false;
-}
-
-static enum ls_err not_ready(struct host_target *t, const struct attempt *last)
-{
-    double limit_s = (double)t->spec.ready_timeout_ns / LS_NS_PER_S;
-
-    t->code = "not_ready";
-    if (!last->accepted)
-        return ls_fail(
-            &t->diag, LS_ETIMEOUT,
-            "the target did not accept a connection on %s port %u within %.3g s: does it "
-            "listen on another address or port? (%.200s)",
-            t->spec.host, t->spec.port, limit_s, last->diag.text);
-    return ls_fail(&t->diag, LS_ETIMEOUT,
-                   "the target did not answer as expected within %.3g s (%llu requests); the last "
-                   "answer: %.300s",
-                   limit_s, (unsigned long long)t->readiness_requests, last->diag.text);
-}
-
-static enum ls_err await_ready(struct host_target *t)
-{
-    int64_t deadline_ns = t->begun_ns + t->spec.ready_timeout_ns;
-    struct attempt last = { 0 };
-    struct load_probe *probe = NULL;
-    enum ls_err rc = load_probe_create(t->spec.ready, t->epoll_fd, &probe, &t->diag);
-
-    while (rc == LS_OK) {
-        int64_t until_ns = ls_clock_mono_ns();
-        bool ready = try_ready(t, probe, deadline_ns, &last);
-
-        if (ready)
-            t->up_after_ns = ls_clock_mono_ns() - t->begun_ns;
-        else
-            until_ns += last.accepted ? RETRY_WRONG_NS : RETRY_REFUSED_NS;
-        host_target_wait(t, until_ns);
-        if (t->exited || t->lost) /* what answers is not the program that was started */
-            rc = host_target_explain_end(t, "before it was ready");
-        else if (ready)
-            break;
-        else if (host_target_stop_asked(t))
-            rc = LS_ESTATE;
-        else if (ls_clock_mono_ns() >= deadline_ns)
-            rc = not_ready(t, &last);
-    }
-    load_probe_destroy(probe);
+    if (rc == LS_OK && t->spec.limits.descriptors > 0)
+        add_limit(&t->containment, "descriptors %u", t->spec.limits.descriptors);
     return rc;
 }
 
 enum ls_err host_target_bring_up(struct host_target *t)
 {
     static enum ls_err (*const steps[])(struct host_target * t) = {
-        check_port,        write_files,  find_program,  ask_permission,
-        create_supervisor, read_version, start_program, await_ready,
+        make_network, check_port,        write_files,  find_program,  ask_permission,
+        make_group,   create_supervisor, read_version, start_program, host_target_await_ready,
     };
     enum ls_err rc = LS_OK;
 

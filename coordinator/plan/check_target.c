@@ -17,10 +17,13 @@
 #include "common/units.h"
 #include "coordinator/plan/trials.h"
 
+#define MEMORY_LEAST_BYTES (UINT64_C(1) << 20)
+#define MEMORY_MOST_BYTES  (UINT64_C(1) << 46)
+
 /* ---- placeholders -----------------------------------------------------------------------------
  */
 
-static const char *const placeholders[] = { "dir", "host", "port", "cpus", "program" };
+static const char *const placeholders[] = { "dir", "host", "port", "cpus", "program", "instance" };
 
 /* Only {[a-z_]+} counts as a placeholder: programs have braces of their own. */
 void coord_plan_check_placeholders(struct coord_plan_checker *c, const ProtobufCMessage *message,
@@ -48,8 +51,8 @@ void coord_plan_check_placeholders(struct coord_plan_checker *c, const ProtobufC
         else
             coord_plan_check_say(
                 c, message, field, index,
-                "unknown placeholder {%s}: known are {dir}, {host}, {port}, {cpus} and "
-                "{program}",
+                "unknown placeholder {%s}: known are {dir}, {host}, {port}, {cpus}, {program} and "
+                "{instance}",
                 name);
         return;
     }
@@ -267,10 +270,11 @@ static void refuse_start(struct coord_plan_checker *c, const Ls__Target *target)
         const char *field;
         bool given;
     } parts[] = {
-        { "command", target->n_command > 0 }, { "files", target->n_files > 0 },
-        { "version", target->n_version > 0 }, { "env", target->n_env > 0 },
-        { "stop", target->stop != NULL },     { "server", target->server != NULL },
-        { "probe", target->probe != NULL },   { "services", target->n_services > 0 },
+        { "command", target->n_command > 0 },   { "files", target->n_files > 0 },
+        { "version", target->n_version > 0 },   { "env", target->n_env > 0 },
+        { "stop", target->stop != NULL },       { "server", target->server != NULL },
+        { "probe", target->probe != NULL },     { "services", target->n_services > 0 },
+        { "instances", target->has_instances }, { "limits", target->limits != NULL },
     };
 
     for (size_t i = 0; i < LS_ARRAY_LEN(parts); i++) {
@@ -278,6 +282,43 @@ static void refuse_start(struct coord_plan_checker *c, const Ls__Target *target)
             coord_plan_check_say(c, &target->base, parts[i].field, -1,
                                  "does not go with external: true, for nothing is started then");
     }
+    if (target->network != LS__NETWORK__NETWORK_HOST)
+        coord_plan_check_say(c, &target->base, "network", -1,
+                             "private does not go with external: true: who runs already is in a "
+                             "network namespace already");
+    if (target->ready != NULL && target->ready->has_processes)
+        coord_plan_check_say(c, &target->ready->base, "processes", -1,
+                             "does not go with external: true: its processes are not looked at");
+}
+
+static void check_limits(struct coord_plan_checker *c, const Ls__TargetLimits *limits)
+{
+    char least[48], most[48], given[48];
+
+    if (limits->memory != NULL &&
+        (limits->memory->bytes < MEMORY_LEAST_BYTES || limits->memory->bytes > MEMORY_MOST_BYTES))
+        coord_plan_check_say(c, &limits->base, "memory", -1, "%s is out of range: %s to %s",
+                             ls_format_size(limits->memory->bytes, given, sizeof(given)),
+                             ls_format_size(MEMORY_LEAST_BYTES, least, sizeof(least)),
+                             ls_format_size(MEMORY_MOST_BYTES, most, sizeof(most)));
+    if (limits->has_processes)
+        coord_plan_check_range(c, &limits->base, "processes", limits->processes, 1, 4194304);
+    if (limits->has_descriptors)
+        coord_plan_check_range(c, &limits->base, "descriptors", limits->descriptors, 8, 1073741816);
+}
+
+/* In a namespace of its own there is no other address. */
+static void check_network(struct coord_plan_checker *c, const Ls__Target *target)
+{
+    struct in_addr v4;
+
+    if (target->network != LS__NETWORK__NETWORK_PRIVATE || target->host == NULL ||
+        strcmp(target->host, "auto") == 0 || strcmp(target->host, "::1") == 0 ||
+        (inet_pton(AF_INET, target->host, &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127))
+        return;
+    coord_plan_check_say(c, &target->base, "host", -1,
+                         "in a private network there is loopback alone: leave it out, or write "
+                         "127.0.0.1 or ::1");
 }
 
 static void check_started(struct coord_plan_checker *c, const Ls__Target *target)
@@ -290,6 +331,15 @@ static void check_started(struct coord_plan_checker *c, const Ls__Target *target
     check_words(c, target, "command", target->command, target->n_command);
     check_words(c, target, "version", target->version, target->n_version);
     check_env(c, target);
+    if (target->has_instances)
+        coord_plan_check_range(c, &target->base, "instances", target->instances, 1,
+                               COORD_PLAN_INSTANCES_MAX);
+    if (target->ready != NULL && target->ready->has_processes)
+        coord_plan_check_range(c, &target->ready->base, "processes", target->ready->processes, 1,
+                               COORD_PLAN_INSTANCES_MAX);
+    check_network(c, target);
+    if (target->limits != NULL)
+        check_limits(c, target->limits);
     coord_plan_check_shipped(c, &target->base, target->files, target->n_files);
     if (target->stop != NULL)
         coord_plan_check_stop(c, target->stop);

@@ -6,6 +6,7 @@
 #include "coordinator/plan/plan_check.h"
 
 #define COORD_PLAN_CONNECTIONS_MAX 1000000u
+#define COORD_PLAN_INSTANCES_MAX   256u /* of a target, and processes that have to be ready */
 
 /* The first problem with a value is enough, but every value is looked at. Parts of the plan that
  * could not be read are absent, so nothing below may rely on anything being there. */

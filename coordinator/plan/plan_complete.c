@@ -392,6 +392,8 @@ static enum ls_err complete_target(const Ls__Plan *plan, const char *base_dir, L
         !complete_absent(target))
         return LS_ENOMEM;
     target->has_external = 1;
+    if (!target->external)
+        target->has_instances = target->has_network = target->ready->has_processes = 1;
     return fill_ready_request(plan, base_dir, target);
 }
 

@@ -578,6 +578,13 @@ static void compute_server(const struct job *job, const struct coord_raw_sample 
     out->voluntary_switches = grown(begin->usage.voluntary_switches, end->usage.voluntary_switches);
     out->involuntary_switches =
         grown(begin->usage.involuntary_switches, end->usage.involuntary_switches);
+    out->switches_per_request =
+        ok > 0 ? ((double)out->voluntary_switches + (double)out->involuntary_switches) / (double)ok
+               : 0;
+    if (begin->usage.cpu_cgroup_ns > 0)
+        out->cpu_cgroup_ns = (int64_t)grown((uint64_t)begin->usage.cpu_cgroup_ns,
+                                            (uint64_t)end->usage.cpu_cgroup_ns);
+    out->memory_peak_bytes = end->usage.memory_peak_bytes;
     out->listen_overflows = grown(begin->listen_overflows, end->listen_overflows);
     out->tcp_retransmits = grown(begin->tcp_retransmits, end->tcp_retransmits);
     foreign = (double)(end->cpus_busy_ns - begin->cpus_busy_ns - out->cpu_ns) / span;
@@ -592,21 +599,13 @@ static void compute_server(const struct job *job, const struct coord_raw_sample 
 
 static void check_server(struct job *job)
 {
-    static const char *const names[] = { "cpu_ns",
-                                         "cpu_cores_used",
-                                         "rss_bytes",
-                                         "rss_peak_bytes",
-                                         "processes",
-                                         "threads",
-                                         "voluntary_switches",
-                                         "involuntary_switches",
-                                         "window_error_ns",
-                                         "listen_overflows",
-                                         "tcp_retransmits",
-                                         "foreign_cpu_cores",
-                                         "steal_cores",
-                                         NULL };
-    static const char *const per_request[] = { "cpu_ns_per_request", NULL };
+    static const char *const names[] = {
+        "cpu_ns",          "cpu_cores_used",   "rss_bytes",          "rss_peak_bytes",
+        "processes",       "threads",          "voluntary_switches", "involuntary_switches",
+        "window_error_ns", "listen_overflows", "tcp_retransmits",    "foreign_cpu_cores",
+        "steal_cores",     "cpu_cgroup_ns",    "memory_peak_bytes",  NULL
+    };
+    static const char *const per_request[] = { "cpu_ns_per_request", "switches_per_request", NULL };
     const struct verify_source source = { .file = job->file, .from = COORD_RAW_SERVER };
     const Ls__Server *server = job->trial->server;
     const struct coord_raw_sample *begin, *end;

@@ -575,7 +575,8 @@ static enum ls_err take_client(struct coord_merge *merge, struct merge_agent *ag
 static bool sample_ok(const Ls__SampleReport *report)
 {
     return report->usage != NULL && report->usage->cpu_ns >= 0 &&
-           report->usage->cpu_ns <= SPAN_MAX_NS && report->cpus_busy_ns >= 0 &&
+           report->usage->cpu_ns <= SPAN_MAX_NS && report->usage->cpu_cgroup_ns >= 0 &&
+           report->usage->cpu_cgroup_ns <= SPAN_MAX_NS && report->cpus_busy_ns >= 0 &&
            report->cpus_busy_ns <= SPAN_MAX_NS && report->cpus_steal_ns >= 0 &&
            report->cpus_steal_ns <= SPAN_MAX_NS;
 }

@@ -670,28 +670,64 @@ static uint64_t grown(uint64_t before, uint64_t after)
     return after > before ? after - before : 0;
 }
 
+/* Of all clients. */
+static uint64_t ok_in_window(const struct finish *f)
+{
+    uint64_t ok = 0;
+
+    for (uint32_t i = 0; i < f->merge->agent_count; i++) {
+        const struct merge_agent *client = &f->merge->agents[i];
+
+        ok += client->final != NULL ? client->final->ok_in_window : client->sums.ok_in_window;
+    }
+    return ok;
+}
+
+/* What a request costs the clients, over the window that it costs the server. Spinning is what a
+ * worker does with time that it has, and no cost of a request. */
+static void fill_client_costs(struct finish *f)
+{
+    double cpu_ns = 0, switches = 0;
+    uint64_t ok = ok_in_window(f);
+
+    for (size_t i = 0; i < f->trial->n_clients; i++) {
+        const Ls__ClientCpu *cpu = f->trial->clients[i]->cpu;
+
+        if (cpu == NULL)
+            return; /* without a part of it there is no whole */
+        cpu_ns += (double)cpu->cpu_ns - (double)cpu->spin_ns;
+        switches += (double)cpu->voluntary_switches + (double)cpu->involuntary_switches;
+    }
+    if (ok == 0)
+        return;
+    f->trial->client_cpu_ns_per_request = cpu_ns / (double)ok;
+    f->trial->client_switches_per_request = switches / (double)ok;
+}
+
+static void fill_cgroup(Ls__Server *server, const struct merge_sample *begin,
+                        const struct merge_sample *end)
+{
+    if (begin->usage.cpu_cgroup_ns > 0 && end->usage.cpu_cgroup_ns > begin->usage.cpu_cgroup_ns)
+        server->cpu_cgroup_ns = end->usage.cpu_cgroup_ns - begin->usage.cpu_cgroup_ns;
+    server->memory_peak_bytes = end->usage.memory_peak_bytes;
+}
+
 static void fill_usage(struct finish *f, Ls__Server *server, const struct merge_agent *agent)
 {
     const struct merge_sample *begin, *end;
-    uint64_t ok_in_window = 0;
+    uint64_t ok = ok_in_window(f);
     double span, foreign;
 
     find_edges(f, agent, &begin, &end);
     if (begin == NULL || end == NULL || end->at_ns <= begin->at_ns)
         return;
     span = (double)(end->at_ns - begin->at_ns);
-    for (uint32_t i = 0; i < f->merge->agent_count; i++) {
-        const struct merge_agent *client = &f->merge->agents[i];
-
-        ok_in_window +=
-            client->final != NULL ? client->final->ok_in_window : client->sums.ok_in_window;
-    }
     server->cpu_ns = end->usage.cpu_ns > begin->usage.cpu_ns
                          ? end->usage.cpu_ns - begin->usage.cpu_ns
                          : 0; /* processes that ended took their time with them */
     server->cpu_cores_used = (double)server->cpu_ns / span;
-    if (ok_in_window > 0)
-        server->cpu_ns_per_request = (double)server->cpu_ns / (double)ok_in_window;
+    if (ok > 0)
+        server->cpu_ns_per_request = (double)server->cpu_ns / (double)ok;
     server->rss_bytes = end->usage.rss_bytes;
     server->rss_peak_bytes = end->rss_peak_bytes;
     server->processes = end->usage.processes;
@@ -700,6 +736,11 @@ static void fill_usage(struct finish *f, Ls__Server *server, const struct merge_
         grown(begin->usage.voluntary_switches, end->usage.voluntary_switches);
     server->involuntary_switches =
         grown(begin->usage.involuntary_switches, end->usage.involuntary_switches);
+    if (ok > 0)
+        server->switches_per_request =
+            ((double)server->voluntary_switches + (double)server->involuntary_switches) /
+            (double)ok;
+    fill_cgroup(server, begin, end);
     server->listen_overflows = grown(begin->listen_overflows, end->listen_overflows);
     server->tcp_retransmits = grown(begin->tcp_retransmits, end->tcp_retransmits);
     foreign = (double)(end->cpus_busy_ns - begin->cpus_busy_ns - server->cpu_ns) / span;
@@ -727,6 +768,20 @@ static void fill_samples(struct finish *f, Ls__Server *server, const struct merg
         to->threads = from->usage.threads;
         to->voluntary_switches = from->usage.voluntary_switches;
         to->involuntary_switches = from->usage.involuntary_switches;
+        to->cpu_cgroup_ns = from->usage.cpu_cgroup_ns;
+        to->memory_bytes = from->usage.memory_bytes;
+        to->memory_peak_bytes = from->usage.memory_peak_bytes;
+    }
+}
+
+static void fill_exits(struct finish *f, Ls__Server *server, const Ls__ServerReport *down)
+{
+    server->instance_exits = calloc(down->n_instance_exits + 1, sizeof(char *));
+    f->no_memory = f->no_memory || server->instance_exits == NULL;
+    for (size_t i = 0; i < down->n_instance_exits && !f->no_memory; i++) {
+        server->instance_exits[i] = strdup(down->instance_exits[i]);
+        f->no_memory = server->instance_exits[i] == NULL;
+        server->n_instance_exits += !f->no_memory;
     }
 }
 
@@ -759,12 +814,19 @@ static void fill_server(struct finish *f, const struct merge_agent *agent)
             server->program = coord_message_copy(agent->up->program);
             f->no_memory = f->no_memory || server->program == NULL;
         }
+        if (agent->up->containment != NULL) {
+            server->containment = coord_message_copy(agent->up->containment);
+            f->no_memory = f->no_memory || server->containment == NULL;
+        }
     }
     if (agent->down != NULL) {
         set_string(f, &server->exit, agent->down->exit);
         server->stopped_by_us = agent->down->stopped_by_us;
         set_string(f, &server->governor_before, agent->down->governor_before);
         set_string(f, &server->governor_after, agent->down->governor_after);
+        server->oom_kills = agent->down->oom_kills;
+        server->left_over = agent->down->left_over;
+        fill_exits(f, server, agent->down);
     }
     if (!f->merge->armed)
         return;
@@ -787,8 +849,10 @@ enum ls_err coord_merge_finish(struct coord_merge *merge, Ls__Trial *trial,
     find_window(&f);
     fill_window(&f);
     fill_clients(&f);
-    if (merge->armed)
+    if (merge->armed) {
         fill_coverage(&f);
+        fill_client_costs(&f);
+    }
     fill_intervals(&f);
     fill_server(&f, server);
     for (uint32_t i = 0; i < merge->agent_count; i++) {

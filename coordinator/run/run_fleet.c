@@ -207,9 +207,31 @@ const char *run_target_host(const struct run *r, const Ls__Target *target)
 {
     if (!is_auto(target))
         return target->host;
+    if (target->network == LS__NETWORK__NETWORK_PRIVATE)
+        return "127.0.0.1";
     if (r->options->listen == NULL || r->servers == 0)
         return "127.0.0.1";
     return coord_fleet_agent(r->fleet, run_server_of(r, target))->address;
+}
+
+/* A private network is on one host. */
+static enum ls_err check_same_host(struct run *r, const Ls__Target *target, struct ls_diag *diag)
+{
+    const struct coord_agent *server = coord_fleet_agent(r->fleet, run_server_of(r, target));
+
+    for (uint32_t i = r->servers; i < coord_fleet_size(r->fleet); i++) {
+        const struct coord_agent *a = coord_fleet_agent(r->fleet, i);
+
+        if (a->hello != NULL && server->hello != NULL && a->hello->host_id[0] != '\0' &&
+            strcmp(a->hello->host_id, server->hello->host_id) == 0)
+            continue;
+        return ls_fail(diag, LS_EINVAL,
+                       "target %s has a private network, which client %s cannot enter from another "
+                       "host than that of server %s: run the clients there, or leave "
+                       "targets[].network out",
+                       target->name, a->name, server->name);
+    }
+    return LS_OK;
 }
 
 /* 127.0.0.1 is another host on each: only clients that come from here by loopback, too, mean the
@@ -224,6 +246,8 @@ static enum ls_err check_target(struct run *r, const Ls__Target *target, struct 
                        target->name, target->server);
     if (r->options->listen == NULL)
         return LS_OK; /* everybody is on this host */
+    if (target->network == LS__NETWORK__NETWORK_PRIVATE)
+        return check_same_host(r, target, diag);
     if (is_auto(target) && target->external)
         return ls_fail(diag, LS_EINVAL,
                        "target %s is external, and the agents are on other hosts: say where it is "

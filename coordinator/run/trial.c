@@ -56,9 +56,11 @@ struct coord_machine {
     uint32_t attempt;
     int64_t lead_ns;
     int64_t start_ns;
-    int64_t open_ns; /* connections are opened from then on: late, for idle servers hang up */
-    bool disarming;  /* waiting for everybody to be back at READY */
-    char late[240];  /* who could not be armed last, and why */
+    int64_t open_ns;      /* connections are opened from then on: late, for idle servers hang up */
+    uint32_t network_pid; /* who is in the target's private network; 0: it has none */
+    uint64_t network_inode;
+    bool disarming; /* waiting for everybody to be back at READY */
+    char late[240]; /* who could not be armed last, and why */
     bool failed;
     struct coord_machine_failure failure;
 };
@@ -214,6 +216,9 @@ static void prepare(struct coord_machine *m, uint32_t agent)
     if (is_server(m, agent)) {
         command.files = m->spec.files;
         command.n_files = m->spec.file_count;
+    } else {
+        command.network_pid = m->network_pid;
+        command.network_inode = m->network_inode;
     }
     command.server_addresses = m->spec.server_addresses;
     command.n_server_addresses = m->spec.server_address_count;
@@ -593,6 +598,13 @@ void coord_machine_report(struct coord_machine *m, uint32_t agent, const Ls__Env
     case LS__ENVELOPE__BODY_CLIENT:
         m->members[agent].reported |= report->client->trial == m->spec.trial;
         break;
+    case LS__ENVELOPE__BODY_TARGET_UP: /* before it says that it is ready */
+        if (report->target_up->trial == m->spec.trial &&
+            m->spec.target->network == LS__NETWORK__NETWORK_PRIVATE) {
+            m->network_pid = report->target_up->network_pid;
+            m->network_inode = report->target_up->network_inode;
+        }
+        return;
     case LS__ENVELOPE__BODY_SERVER:
         m->members[agent].reported |= report->server->trial == m->spec.trial;
         break;

@@ -74,7 +74,7 @@ enum ls_err coord_machine_create(const struct coord_machine_spec *spec,
 void coord_machine_destroy(struct coord_machine *machine); /* NULL is fine */
 
 void coord_machine_start(struct coord_machine *machine, int64_t now_ns);
-/* A phase report, a client's totals or a server's end; others are ignored. */
+/* A phase report, a client's totals, a server's target or its end; others are ignored. */
 void coord_machine_report(struct coord_machine *machine, uint32_t agent, const Ls__Envelope *report,
                           int64_t now_ns);
 void coord_machine_clock(struct coord_machine *machine, uint32_t agent, int64_t now_ns);

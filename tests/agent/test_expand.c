@@ -51,7 +51,7 @@ static void unknown_placeholders_are_refused_by_name(void **state)
 
         assert_int_equal(agent_expand_text(&values, cases[i], &text, &diag), LS_EINVAL);
         assert_null(text);
-        assert_non_null(strstr(diag.text, "{dir}, {host}, {port}, {cpus}"));
+        assert_non_null(strstr(diag.text, "{dir}, {host}, {port}, {cpus}, {instance}"));
     }
 }
 

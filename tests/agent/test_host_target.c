@@ -194,7 +194,7 @@ static void fail_to_get_ready(const char *role, const char *second, const char *
 static void a_target_that_does_not_get_ready_is_explained(void **state)
 {
     (void)state;
-    fail_to_get_ready("sleep", NULL, "listen on another address or port", false);
+    fail_to_get_ready("sleep", NULL, "it listens nowhere", false);
     fail_to_get_ready("wrong", "-1", "503", true);
     fail_to_get_ready("mute", NULL, "0 bytes so far", false);
 }

@@ -110,8 +110,8 @@ static void every_default_is_filled_in(void **state)
         "\"auto\",\"client\":\"auto\",\"allow_overlap\":false},\"max_start_skew\":\"5ms\","
         "\"on_agent_loss\":\"abort\"},\"targets\":[{\"name\":\"t\",\"command\":[\"x\"],"
         "\"host\":\"auto\",\"port\":1,\"external\":false,\"ready\":{\"request\":{"
-        "\"method\":\"GET\",\"path\":\"/\"},\"timeout\":\"10s\"},\"stop\":{\"signal\":"
-        "\"TERM\",\"grace\":\"6s\"}}],\"workloads\":[{\"name\":\"w\",\"http\":{\"requests\":"
+        "\"method\":\"GET\",\"path\":\"/\"},\"timeout\":\"10s\",\"processes\":1},\"stop\":{\"signal\":"
+        "\"TERM\",\"grace\":\"6s\"},\"instances\":1,\"network\":\"host\"}],\"workloads\":[{\"name\":\"w\",\"http\":{\"requests\":"
         "[{\"method\":\"GET\",\"path\":\"/\",\"weight\":1}],\"pipeline\":1,\"version\":\"http1\"},\"connections\":64,\"load\":{"
         "\"closed\":{}},\"warmup\":\"3s\",\"measure\":\"10s\",\"timeout\":\"5s\","
         "\"interval\":\"1s\",\"pacing\":\"precise\",\"io\":\"auto\",\"receive_stamps\":\"auto\"}],\"schedule\":{\"repetitions\":3,\"order\":\"interleaved\",\"discard\":0}}");
