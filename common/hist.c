@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "common/hist_impl.h"
 
@@ -26,29 +25,9 @@ enum ls_err ls_hist_create(struct ls_hist **out_hist)
     return LS_OK;
 }
 
-/* Not from the heap: what was used before would be cleared by touching all of it, and a huge page
- * is larger than what most histograms need. */
-enum ls_err ls_hist_create_thin(struct ls_hist **out_hist)
-{
-    struct ls_hist *hist = mmap(NULL, sizeof(*hist), PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    if (hist == MAP_FAILED)
-        return LS_ENOMEM;
-    (void)madvise(hist, sizeof(*hist), MADV_NOHUGEPAGE); /* fails where there are none */
-    hist->thin = true;
-    hist->min_ns = INT64_MAX;
-    hist->max_ns = -1;
-    *out_hist = hist;
-    return LS_OK;
-}
-
 void ls_hist_destroy(struct ls_hist *hist)
 {
-    if (hist != NULL && hist->thin)
-        (void)munmap(hist, sizeof(*hist));
-    else
-        free(hist);
+    free(hist);
 }
 
 /* Values are v = s x 2^octave with s in [1024, 2048), or below 2048 in octave 0. */

@@ -24,9 +24,6 @@ struct ls_hist;
 
 /* LS_ENOMEM. On LS_OK the caller owns *out_hist. */
 enum ls_err ls_hist_create(struct ls_hist **out_hist) LS_NODISCARD;
-/* The same, for who keeps thousands of them: takes memory in pages of 4 KiB, and only those that
- * are touched. LS_ENOMEM. */
-enum ls_err ls_hist_create_thin(struct ls_hist **out_hist) LS_NODISCARD;
 void ls_hist_destroy(struct ls_hist *hist); /* NULL is fine */
 void ls_hist_reset(struct ls_hist *hist);   /* costs only what was touched */
 

@@ -178,20 +178,48 @@ static enum ls_err take_summary(struct ls_bytes *in, struct summary *out, struct
     return LS_OK;
 }
 
-/* How far a body was read, and what it held so far. */
+/* How far a body was read. */
 struct walk {
     struct ls_bytes in;
-    uint32_t first; /* lowest bucket that is not empty */
-    uint32_t end;   /* one past the highest */
-    uint64_t sum;
-    uint64_t last; /* counter of the highest bucket */
+    uint32_t end; /* one past the highest bucket so far */
 };
 
-/* The next run; its counters are added to dst unless that is NULL. */
-static enum ls_err take_run(struct walk *walk, struct ls_hist *dst, struct ls_diag *diag)
+/* How many of the next counters, at most max, are of one byte and not zero. They are nearly all,
+ * and there are thousands in a report: taken by themselves, they cost next to nothing. */
+static uint32_t count_short(struct ls_bytes in, uint64_t max)
 {
-    uint64_t gap;
-    uint64_t len;
+    uint32_t n = 0;
+
+    max = max < in.len ? max : in.len;
+    while (n < max && (unsigned char)(in.data[n] - 1) < 0x7f)
+        n++;
+    return n;
+}
+
+/* So many of them, appended to dst; their sum is small. */
+static void take_short(struct walk *walk, uint32_t n, struct ls_hist_sparse *dst)
+{
+    const unsigned char *from = walk->in.data;
+    uint16_t *indexes = dst->indexes + dst->len;
+    uint64_t *counts = dst->counts + dst->len;
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        indexes[i] = (uint16_t)(walk->end + i);
+        counts[i] = from[i];
+        sum += from[i];
+    }
+    dst->len += n;
+    dst->count += sum;
+    walk->end += n;
+    walk->in.data += n;
+    walk->in.len -= n;
+}
+
+/* The next run, appended to dst. */
+static enum ls_err take_run(struct walk *walk, struct ls_hist_sparse *dst, struct ls_diag *diag)
+{
+    uint64_t gap, len, count;
 
     if (!take_varint(&walk->in, &gap) || !take_varint(&walk->in, &len))
         return refuse(diag, "it ends too early");
@@ -199,68 +227,59 @@ static enum ls_err take_run(struct walk *walk, struct ls_hist *dst, struct ls_di
         return refuse(diag, "it has an empty run or gap");
     if (gap > LS_HIST_LEN - walk->end || len > LS_HIST_LEN - walk->end - gap)
         return refuse(diag, "it has more buckets than there are");
-    if (walk->end == 0)
-        walk->first = (uint32_t)gap;
     walk->end += (uint32_t)gap;
-    for (uint64_t i = 0; i < len; i++) {
-        if (!take_varint(&walk->in, &walk->last) || walk->last == 0)
-            return refuse(diag, "a counter is missing or zero");
-        if (walk->last > COUNT_MAX - walk->sum)
+    while (len > 0) {
+        uint32_t n = count_short(walk->in, len);
+
+        take_short(walk, n, dst);
+        len -= n;
+        if (dst->count > COUNT_MAX)
             return refuse(diag, "its counters overflow");
-        walk->sum += walk->last;
-        if (dst != NULL)
-            dst->counts[walk->end] += walk->last;
-        walk->end++;
+        if (len == 0)
+            break;
+        if (!take_varint(&walk->in, &count) || count == 0)
+            return refuse(diag, "a counter is missing or zero");
+        if (count > COUNT_MAX - dst->count)
+            return refuse(diag, "its counters overflow");
+        dst->count += count;
+        dst->indexes[dst->len] = (uint16_t)walk->end++;
+        dst->counts[dst->len++] = count;
+        len--;
     }
     return LS_OK;
 }
 
-/* Reads a body; only checks it if dst is NULL. What passed that check cannot fail any more. */
-static enum ls_err take_body(struct ls_bytes in, struct ls_hist *dst, struct summary *out,
-                             struct ls_diag *diag)
+static enum ls_err take_body(struct ls_bytes in, struct ls_hist_sparse *dst, struct ls_diag *diag)
 {
     struct walk walk = { .in = in };
-    enum ls_err rc = take_summary(&walk.in, out, diag);
+    struct summary sum;
+    enum ls_err rc = take_summary(&walk.in, &sum, diag);
 
-    for (uint64_t run = 0; rc == LS_OK && run < out->runs; run++)
+    for (uint64_t run = 0; rc == LS_OK && run < sum.runs; run++)
         rc = take_run(&walk, dst, diag);
     if (rc != LS_OK)
         return rc;
     if (walk.in.len > 0)
         return refuse(diag, "something follows it");
-    if (walk.sum != out->count)
+    if (dst->count != sum.count)
         return ls_fail(diag, LS_EPROTO,
                        "not a histogram: its counters add up to %" PRIu64 ", not %" PRIu64,
-                       walk.sum, out->count);
-    if (out->count > 0 && (walk.first != ls_hist_index((int64_t)out->min_ns) ||
-                           walk.end != ls_hist_index((int64_t)out->max_ns) + 1))
+                       dst->count, sum.count);
+    if (sum.count == 0)
+        return LS_OK;
+    if (dst->indexes[0] != ls_hist_index((int64_t)sum.min_ns) ||
+        walk.end != ls_hist_index((int64_t)sum.max_ns) + 1)
         return refuse(diag, "its extremes are not where its counters are");
-    if (out->clipped > walk.last)
+    if (sum.clipped > dst->counts[dst->len - 1])
         return refuse(diag, "more values are clipped than its last bucket holds");
+    dst->clipped = sum.clipped;
+    dst->min_ns = (int64_t)sum.min_ns;
+    dst->max_ns = (int64_t)sum.max_ns;
     return LS_OK;
 }
 
-static enum ls_err add_body(struct ls_hist *dst, struct ls_bytes body, struct ls_diag *diag)
-{
-    struct summary sum;
-    enum ls_err rc = take_body(body, NULL, &sum, diag);
-
-    if (rc != LS_OK || sum.count == 0)
-        return rc;
-    if (dst->count > COUNT_MAX || sum.count > COUNT_MAX - dst->count)
-        return refuse(diag, "the sum of its count and those before overflows");
-    rc = take_body(body, dst, &sum, diag);
-    assert(rc == LS_OK);
-    dst->count += sum.count;
-    dst->clipped += sum.clipped;
-    if ((int64_t)sum.min_ns < dst->min_ns)
-        dst->min_ns = (int64_t)sum.min_ns;
-    if ((int64_t)sum.max_ns > dst->max_ns)
-        dst->max_ns = (int64_t)sum.max_ns;
-    return LS_OK;
-}
-
-static enum ls_err add_deflated(struct ls_hist *dst, struct ls_bytes in, struct ls_diag *diag)
+static enum ls_err take_deflated(struct ls_bytes in, struct ls_hist_sparse *dst,
+                                 struct ls_diag *diag)
 {
     unsigned char *body;
     uint64_t body_bytes;
@@ -282,15 +301,17 @@ static enum ls_err add_deflated(struct ls_hist *dst, struct ls_bytes in, struct 
     else if (z != Z_OK || got != body_bytes || used != in.len)
         rc = refuse(diag, "its deflated form is damaged");
     else
-        rc = add_body(dst, (struct ls_bytes){ body, body_bytes }, diag);
+        rc = take_body((struct ls_bytes){ body, body_bytes }, dst, diag);
     free(body);
     return rc;
 }
 
-enum ls_err ls_hist_decode_add(struct ls_hist *dst, struct ls_bytes in, struct ls_diag *diag)
+enum ls_err ls_hist_decode(struct ls_bytes in, struct ls_hist_sparse *out, struct ls_diag *diag)
 {
     unsigned char flags;
+    enum ls_err rc;
 
+    ls_hist_sparse_clear(out);
     if (in.len < HEAD_BYTES || in.len > LS_HIST_WIRE_MAX)
         return ls_fail(diag, LS_EPROTO, "not a histogram: %zu bytes are too few or too many",
                        in.len);
@@ -302,5 +323,8 @@ enum ls_err ls_hist_decode_add(struct ls_hist *dst, struct ls_bytes in, struct l
     in.len -= HEAD_BYTES;
     if ((flags & ~FLAG_DEFLATED) != 0)
         return refuse(diag, "it has unknown flags");
-    return flags == FLAG_DEFLATED ? add_deflated(dst, in, diag) : add_body(dst, in, diag);
+    rc = flags == FLAG_DEFLATED ? take_deflated(in, out, diag) : take_body(in, out, diag);
+    if (rc != LS_OK)
+        ls_hist_sparse_clear(out);
+    return rc;
 }

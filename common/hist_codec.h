@@ -8,7 +8,7 @@
 #ifndef LS_COMMON_HIST_CODEC_H
 #define LS_COMMON_HIST_CODEC_H
 
-#include "common/hist.h"
+#include "common/hist_sparse.h"
 
 #define LS_HIST_WIRE_MAX (512u << 10) /* no encoding is larger, no larger one is decoded */
 
@@ -16,8 +16,8 @@
 enum ls_err ls_hist_encode(const struct ls_hist *hist, unsigned char **out_data,
                            size_t *out_len) LS_NODISCARD;
 
-/* Adds what in holds to dst. LS_EPROTO (diag says what), LS_ENOMEM; dst is then unchanged. */
-enum ls_err ls_hist_decode_add(struct ls_hist *dst, struct ls_bytes in,
-                               struct ls_diag *diag) LS_NODISCARD;
+/* Replaces what out held; it is empty after a failure. LS_EPROTO (diag says what), LS_ENOMEM. */
+enum ls_err ls_hist_decode(struct ls_bytes in, struct ls_hist_sparse *out,
+                           struct ls_diag *diag) LS_NODISCARD;
 
 #endif

@@ -5,7 +5,6 @@
 #include "common/hist.h"
 
 struct ls_hist {
-    bool thin;      /* has pages of its own */
     uint64_t count; /* sum of counts[] */
     uint64_t clipped;
     int64_t min_ns; /* INT64_MAX while empty */

@@ -155,45 +155,94 @@ enum ls_err ls_hist_log_begin(FILE *file, const char *comment, int64_t start_wal
     return rc;
 }
 
-static void put_plain(struct ls_buf *buf, const struct ls_hist *hist)
+static void put_head(struct ls_buf *buf)
 {
-    unsigned char words[2048]; /* appended together: many small appends are slow */
-    size_t used = 0;
-    uint32_t first;
-    uint32_t end;
-    uint32_t next;
-
-    ls_hist_range(hist, &first, &end);
-    if (end == 0)
-        end = 1; /* as HdrHistogram: at least one counter */
     put_be(buf, COOKIE, 4);
-    put_be(buf, 0, 4); /* payload's length: below */
+    put_be(buf, 0, 4); /* payload's length: set_payload() */
     put_be(buf, 0, 4); /* normalizing index offset */
     put_be(buf, DIGITS, 4);
     put_be(buf, LOWEST, 8);
     put_be(buf, LS_HIST_MAX_NS, 8);
     put_be(buf, RATIO_ONE_BITS, 8);
-    for (uint32_t i = 0; i < end; i = next) {
-        for (next = i; next < end && hist->counts[next] == 0;)
-            next++;
-        if (next - i > 1) {
-            used += put_word(words + used, -(int64_t)(next - i));
-        } else {
-            used += put_word(words + used, (int64_t)hist->counts[i]);
-            next = i + 1;
-        }
-        if (used > sizeof(words) - WORD_BYTES) {
-            ls_buf_add(buf, words, used);
-            used = 0;
-        }
-    }
-    ls_buf_add(buf, words, used);
-    if (buf->ok) {
-        uint32_t payload = (uint32_t)(buf->len - HEAD_BYTES);
+}
 
-        for (unsigned i = 0; i < 4; i++)
-            buf->data[4 + i] = (unsigned char)(payload >> (24 - 8 * i));
+static void set_payload(struct ls_buf *buf)
+{
+    uint32_t payload = (uint32_t)(buf->len - HEAD_BYTES);
+
+    for (unsigned i = 0; buf->ok && i < 4; i++)
+        buf->data[4 + i] = (unsigned char)(payload >> (24 - 8 * i));
+}
+
+/* Words, appended together: many small appends are slow. */
+struct words {
+    struct ls_buf *buf;
+    size_t used;
+    unsigned char bytes[2048];
+};
+
+static void flush_words(struct words *words)
+{
+    ls_buf_add(words->buf, words->bytes, words->used);
+    words->used = 0;
+}
+
+static inline void add_word(struct words *words, int64_t word)
+{
+    if (words->used > sizeof(words->bytes) - WORD_BYTES)
+        flush_words(words);
+    if (LS_LIKELY(word >= 0 && word < 0x40))
+        words->bytes[words->used++] = (unsigned char)(word << 1);
+    else
+        words->used += put_word(words->bytes + words->used, word);
+}
+
+/* Empty buckets: one is a counter, more are a word together. */
+static void add_gap(struct words *words, uint32_t gap)
+{
+    if (gap > 0)
+        add_word(words, gap == 1 ? 0 : -(int64_t)gap);
+}
+
+static void put_plain(struct ls_buf *buf, const struct ls_hist *hist)
+{
+    struct words words;
+    uint32_t first, end, last = 0;
+
+    words.buf = buf;
+    words.used = 0;
+    ls_hist_range(hist, &first, &end);
+    put_head(buf);
+    for (uint32_t i = first; i < end; i++) {
+        if (hist->counts[i] == 0)
+            continue;
+        add_gap(&words, i - last);
+        add_word(&words, (int64_t)hist->counts[i]);
+        last = i + 1;
     }
+    if (end == 0)
+        add_word(&words, 0); /* as HdrHistogram: at least one counter */
+    flush_words(&words);
+    set_payload(buf);
+}
+
+static void put_plain_sparse(struct ls_buf *buf, const struct ls_hist_sparse *hist)
+{
+    struct words words;
+    uint32_t last = 0;
+
+    words.buf = buf;
+    words.used = 0;
+    put_head(buf);
+    for (uint32_t i = 0; i < hist->len; i++) {
+        add_gap(&words, hist->indexes[i] - last);
+        add_word(&words, (int64_t)hist->counts[i]);
+        last = hist->indexes[i] + 1u;
+    }
+    if (hist->len == 0)
+        add_word(&words, 0);
+    flush_words(&words);
+    set_payload(buf);
 }
 
 /* A zlib stream (RFC 1950) of stored blocks (RFC 1951, 3.2.4): what deflating at level 0 would
@@ -267,55 +316,67 @@ static bool tag_is_fine(const char *tag)
     return tag[strspn(tag, allowed)] == '\0';
 }
 
-static enum ls_err write_line(FILE *file, const char *tag, int64_t start_ns, int64_t length_ns,
-                              const struct ls_hist *hist, bool quick, struct ls_diag *diag)
+/* What is before the payload. */
+static enum ls_err begin_line(struct ls_buf *line, const char *tag, int64_t start_ns,
+                              int64_t length_ns, int64_t max_ns, struct ls_diag *diag)
 {
-    enum ls_err rc = LS_ENOMEM;
-    struct ls_buf plain;
-    struct ls_buf line;
-
     if (tag != NULL && !tag_is_fine(tag))
         return ls_fail(diag, LS_EINVAL, "\"%.40s\" is not a histogram log tag", tag);
     if (start_ns < 0 || length_ns < 0)
         return ls_fail(diag, LS_ERANGE, "an interval of a histogram log cannot be negative");
-    ls_buf_init(&plain, PLAIN_MAX);
-    ls_buf_init(&line, LINE_MAX_BYTES);
     if (tag != NULL && tag[0] != '\0')
-        ls_buf_addf(&line, "Tag=%s,", tag);
-    put_decimal(&line, start_ns, 9);
-    ls_buf_adds(&line, ",");
-    put_decimal(&line, length_ns, 9);
-    ls_buf_adds(&line, ",");
-    put_decimal(&line, ls_hist_max(hist), 6);
-    ls_buf_adds(&line, ",");
-    put_plain(&plain, hist);
-    if (!plain.ok || !(quick ? put_quick_payload : put_payload)(&line, &plain))
-        goto out;
-    ls_buf_adds(&line, "\n");
-    if (!line.ok)
-        goto out;
-    rc = flush(&line, file) ? LS_OK : LS_EIO;
-out:
-    if (rc == LS_ENOMEM)
-        (void)out_of_memory(diag);
-    else if (rc != LS_OK)
-        (void)write_failed(diag);
-    ls_buf_fini(&line);
-    ls_buf_fini(&plain);
-    return rc;
+        ls_buf_addf(line, "Tag=%s,", tag);
+    put_decimal(line, start_ns, 9);
+    ls_buf_adds(line, ",");
+    put_decimal(line, length_ns, 9);
+    ls_buf_adds(line, ",");
+    put_decimal(line, max_ns, 6);
+    ls_buf_adds(line, ",");
+    return LS_OK;
 }
 
 enum ls_err ls_hist_log_write(FILE *file, const char *tag, int64_t start_ns, int64_t length_ns,
                               const struct ls_hist *hist, struct ls_diag *diag)
 {
-    return write_line(file, tag, start_ns, length_ns, hist, false, diag);
+    struct ls_buf plain, line;
+    enum ls_err rc;
+
+    ls_buf_init(&plain, PLAIN_MAX);
+    ls_buf_init(&line, LINE_MAX_BYTES);
+    rc = begin_line(&line, tag, start_ns, length_ns, ls_hist_max(hist), diag);
+    if (rc != LS_OK)
+        goto out;
+    put_plain(&plain, hist);
+    if (!plain.ok || !put_payload(&line, &plain))
+        rc = out_of_memory(diag);
+    ls_buf_adds(&line, "\n");
+    if (rc == LS_OK && !line.ok)
+        rc = out_of_memory(diag);
+    if (rc == LS_OK && !flush(&line, file))
+        rc = write_failed(diag);
+out:
+    ls_buf_fini(&line);
+    ls_buf_fini(&plain);
+    return rc;
 }
 
-enum ls_err ls_hist_log_write_quick(FILE *file, const char *tag, int64_t start_ns,
-                                    int64_t length_ns, const struct ls_hist *hist,
-                                    struct ls_diag *diag)
+enum ls_err ls_hist_log_add_quick(struct ls_buf *out, const char *tag, int64_t start_ns,
+                                  int64_t length_ns, const struct ls_hist_sparse *hist,
+                                  struct ls_diag *diag)
 {
-    return write_line(file, tag, start_ns, length_ns, hist, true, diag);
+    struct ls_buf plain;
+    enum ls_err rc =
+        begin_line(out, tag, start_ns, length_ns, hist->count > 0 ? hist->max_ns : 0, diag);
+
+    if (rc != LS_OK)
+        return rc;
+    ls_buf_init(&plain, PLAIN_MAX);
+    put_plain_sparse(&plain, hist);
+    if (!plain.ok || !put_quick_payload(out, &plain))
+        rc = out_of_memory(diag);
+    ls_buf_adds(out, "\n");
+    ls_buf_fini(&plain);
+    return rc == LS_OK && !out->ok ? out_of_memory(diag) : rc;
 }
 
 /* ---- reading */

@@ -5,7 +5,8 @@
 
 #include <stdio.h>
 
-#include "common/hist.h"
+#include "common/buf.h"
+#include "common/hist_sparse.h"
 
 /* Comment lines, the start time (wall clock) and the legend. LS_EIO. */
 enum ls_err ls_hist_log_begin(FILE *file, const char *comment, int64_t start_wall_ns,
@@ -14,10 +15,11 @@ enum ls_err ls_hist_log_begin(FILE *file, const char *comment, int64_t start_wal
  * relative to the start time, exact maximum in milliseconds, payload. */
 enum ls_err ls_hist_log_write(FILE *file, const char *tag, int64_t start_ns, int64_t length_ns,
                               const struct ls_hist *hist, struct ls_diag *diag) LS_NODISCARD;
-/* The same for any reader, about half as large again, in a tenth of the time: not compressed. */
-enum ls_err ls_hist_log_write_quick(FILE *file, const char *tag, int64_t start_ns,
-                                    int64_t length_ns, const struct ls_hist *hist,
-                                    struct ls_diag *diag) LS_NODISCARD;
+/* The same for any reader, about half as large again, in a tenth of the time: not compressed.
+ * Appended to out. LS_ENOMEM. */
+enum ls_err ls_hist_log_add_quick(struct ls_buf *out, const char *tag, int64_t start_ns,
+                                  int64_t length_ns, const struct ls_hist_sparse *hist,
+                                  struct ls_diag *diag) LS_NODISCARD;
 
 /* Reads the next line of tag (NULL: any) into hist (reset first). LS_EAGAIN: end of file.
  * LS_EPROTO: not in this format, or another layout than ours. The exact maximum comes from the

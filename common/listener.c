@@ -32,8 +32,9 @@ struct ls_peer {
     char *boot_id;        /* owned */
     char remote[64];
     struct ls_identity identity;
-    void *ctx;       /* of the user */
-    bool superseded; /* by a newer process of that name */
+    void *ctx;               /* of the user */
+    struct ls_bytes at_hand; /* the report that is being handled */
+    bool superseded;         /* by a newer process of that name */
     bool welcome_due;
     struct ls_numbered numbers;
     struct probe probes[LS_CLOCK_MAX]; /* at id % LS_CLOCK_MAX */
@@ -348,21 +349,32 @@ static void on_clock_reply(struct ls_peer *peer, struct ls_conn *conn, const Ls_
                  received_ns);
 }
 
-static void on_report(struct ls_peer *peer, struct ls_conn *conn, const Ls__Envelope *envelope)
+static void on_report(struct ls_peer *peer, struct ls_conn *conn, struct ls_bytes bytes,
+                      const Ls__Envelope *envelope)
 {
     struct ls_listener *l = peer->listener;
     struct ls_diag diag = { 0 };
+    bool ack_due = peer->numbers.ack_due;
     enum ls_err rc = ls_numbered_check(&peer->numbers, envelope->seq, &diag);
 
     if (rc == LS_EPROTO)
         ls_conn_close(conn, diag.text);
     if (rc != LS_OK)
         return;
+    peer->at_hand = bytes;
     rc = l->env.report(l->env.ctx, peer->ctx, envelope);
-    if (rc == LS_OK)
-        peer->numbers.taken = envelope->seq;
-    else
+    peer->at_hand = (struct ls_bytes){ 0 };
+    if (rc != LS_OK) {
         ls_conn_close(conn, "a report could not be stored");
+        return;
+    }
+    peer->numbers.taken = envelope->seq;
+    /* Nobody waits for this one: of many agents, its own answer would be a third of what it costs.
+     */
+    if (envelope->body_case == LS__ENVELOPE__BODY_INTERVAL && ls_hub_is_crowded(l->hub)) {
+        peer->numbers.ack_due = ack_due;
+        peer->numbers.ack_later = true;
+    }
 }
 
 static void on_ack(struct ls_peer *peer, struct ls_conn *conn, uint64_t seq)
@@ -378,7 +390,7 @@ static void on_ack(struct ls_peer *peer, struct ls_conn *conn, uint64_t seq)
         l->env.taken(l->env.ctx, peer->ctx);
 }
 
-static void on_peer_envelope(struct ls_peer *peer, struct ls_conn *conn,
+static void on_peer_envelope(struct ls_peer *peer, struct ls_conn *conn, struct ls_bytes bytes,
                              const Ls__Envelope *envelope, int64_t received_ns)
 {
     char why[80];
@@ -386,7 +398,7 @@ static void on_peer_envelope(struct ls_peer *peer, struct ls_conn *conn,
     if (strcmp(envelope->run_id, peer->listener->run_id) != 0) {
         ls_conn_close(conn, "a frame of another run");
     } else if (ls_body_kind(envelope->body_case) == LS_BODY_REPORT) {
-        on_report(peer, conn, envelope);
+        on_report(peer, conn, bytes, envelope);
     } else if (envelope->body_case == LS__ENVELOPE__BODY_CLOCK_REPLY) {
         on_clock_reply(peer, conn, envelope->clock_reply, received_ns);
     } else if (envelope->body_case == LS__ENVELOPE__BODY_ACK) {
@@ -437,7 +449,7 @@ static void on_frame(void *owner, struct ls_conn *conn, struct ls_bytes bytes, i
         ls_conn_close(conn, diag.text);
         return;
     }
-    on_peer_envelope(peer, conn, envelope, received_ns);
+    on_peer_envelope(peer, conn, bytes, envelope, received_ns);
     ls_envelope_free(envelope);
 }
 
@@ -584,6 +596,11 @@ const char *ls_peer_address(const struct ls_peer *peer)
 bool ls_peer_is_up(const struct ls_peer *peer)
 {
     return peer->conn != NULL;
+}
+
+struct ls_bytes ls_peer_bytes(const struct ls_peer *peer)
+{
+    return peer->at_hand;
 }
 
 uint64_t ls_peer_unacked(const struct ls_peer *peer)

@@ -114,8 +114,9 @@ void ls_numbered_fill(struct ls_numbered *n, struct ls_conn *conn, char *run_id)
     Ls__Ack ack = LS__ACK__INIT;
 
     envelope.run_id = run_id;
-    if (n->ack_due) {
-        n->ack_due = false;
+    if (n->ack_due || (n->ack_later && (ls_conn_pending(conn) > 0 || n->sent < n->last ||
+                                        ls_conn_ping_due(conn)))) {
+        n->ack_due = n->ack_later = false;
         ack.seq = n->taken;
         envelope.body_case = LS__ENVELOPE__BODY_ACK;
         envelope.ack = &ack;

@@ -176,6 +176,8 @@ bool ls_peer_is_up(const struct ls_peer *peer);
  * certificates are renewed), and where it is: "192.0.2.7:40312", "local" for ipc. */
 const struct ls_identity *ls_peer_identity(const struct ls_peer *peer);
 const char *ls_peer_address(const struct ls_peer *peer);
+/* Within report(): the envelope as it came. */
+struct ls_bytes ls_peer_bytes(const struct ls_peer *peer);
 uint64_t ls_peer_unacked(const struct ls_peer *peer); /* commands that it has not taken yet */
 
 /* Before main() returns, after every dialer and listener is destroyed: ends nng's threads. */

@@ -13,8 +13,11 @@
 #include "common/tls_engine.h"
 #include "common/transport_nng.h"
 
-#define CONN_IDLE_BYTES 4096u /* of each buffer while little is going on */
-#define CONN_READ_BYTES LS_BATCH_BYTES
+#define CONN_IDLE_BYTES  4096u /* of each buffer while little is going on */
+#define CONN_READ_BYTES  LS_BATCH_BYTES
+#define CONN_SMALL_MAX   16u   /* small reads before the buffer for large ones is given up */
+#define CONN_OUT_BYTES   512u  /* to begin with: heartbeats, acknowledgements */
+#define CONN_QUIET_BYTES 1024u /* less than this is all that there is to send */
 
 /* ---- life ---- */
 
@@ -39,15 +42,26 @@ void ls_conn_free(struct ls_conn *conn)
         conn->prev->next = conn->next;
     else
         hub->conns = conn->next;
+    ls_hub_count(hub, -1);
     free(conn->in);
     free(conn->out);
     free(conn);
 }
 
+/* The end of a small send is not told by itself, but found when it matters. */
+static bool is_sending(struct ls_conn *conn)
+{
+    if (conn->send.busy && ls_op_settle(&conn->send)) {
+        conn->send.busy = false;
+        conn->out_sent = conn->out_len;
+    }
+    return conn->send.busy;
+}
+
 void ls_conn_release(struct ls_conn *conn)
 {
     if (conn->closing && !conn->hub->dying && conn->pins == 0 && !conn->receive.busy &&
-        !conn->send.busy)
+        !is_sending(conn))
         ls_conn_free(conn);
 }
 
@@ -101,6 +115,8 @@ static struct ls_conn *conn_new(struct ls_hub *hub, nng_stream *stream, int64_t 
     conn->hub = hub;
     conn->stream = stream;
     conn->since_ns = conn->heard_ns = conn->spoke_ns = now_ns;
+    conn->number = hub->opened++;
+    ls_hub_count(hub, 1);
     conn->next = hub->conns;
     if (hub->conns != NULL)
         hub->conns->prev = conn;
@@ -172,6 +188,8 @@ static void send_more(struct ls_conn *conn)
 
     (void)nng_aio_set_iov(conn->send.aio, 1, &iov); /* fails on more than eight pieces only */
     conn->send.busy = true;
+    conn->send.bytes = iov.iov_len; /* not under way: the loop's thread alone has it */
+    conn->send.quiet = iov.iov_len < CONN_QUIET_BYTES && conn->out_cap <= CONN_IDLE_BYTES;
     conn->spoke_ns = ls_clock_mono_ns();
     nng_stream_send(conn->stream, conn->send.aio);
 }
@@ -180,7 +198,7 @@ void ls_conn_kick(struct ls_conn *conn)
 {
     struct ls_hub *hub = conn->hub;
 
-    if (conn->closing || conn->starved || conn->send.busy || conn->handling)
+    if (conn->closing || conn->starved || conn->handling || is_sending(conn))
         return;
     if (conn->out_sent == conn->out_len) {
         conn->out_sent = conn->out_len = 0;
@@ -202,7 +220,7 @@ void ls_conn_kick(struct ls_conn *conn)
 static unsigned char *put_frame(struct ls_conn *conn, size_t len)
 {
     size_t need = conn->out_len + LS_FRAME_HEAD + len;
-    size_t twice = conn->out_cap * 2 > CONN_IDLE_BYTES ? conn->out_cap * 2 : CONN_IDLE_BYTES;
+    size_t twice = conn->out_cap * 2 > CONN_OUT_BYTES ? conn->out_cap * 2 : CONN_OUT_BYTES;
     unsigned char *at;
 
     if (conn->starved)
@@ -290,16 +308,20 @@ static size_t split(struct ls_conn *conn)
     return need;
 }
 
-/* The buffer grows as bytes come in, never on a mere announcement, and shrinks when few do. */
+/* The buffer grows as bytes come in, never on a stranger's mere announcement, to what a report
+ * takes: each read is a round through nng's threads. It shrinks when only few come for a while. */
 static bool fit_buffer(struct ls_conn *conn, size_t read_bytes, bool was_full, size_t need)
 {
     size_t cap = conn->in_cap;
 
-    if (conn->in_len == cap)
+    conn->small = read_bytes < CONN_IDLE_BYTES ? conn->small + 1 : 0;
+    if (conn->in_len == cap && conn->up && need <= CONN_READ_BYTES)
+        cap = need + CONN_IDLE_BYTES - need % CONN_IDLE_BYTES;
+    else if (conn->in_len == cap)
         cap = cap * 2 < need ? cap * 2 : need;
-    else if (was_full && cap < CONN_READ_BYTES)
-        cap *= 2;
-    else if (conn->in_len == 0 && cap > CONN_IDLE_BYTES && read_bytes < cap / 4)
+    else if (was_full && conn->in_len > 0 && cap < CONN_READ_BYTES)
+        cap += CONN_IDLE_BYTES;
+    else if (conn->in_len == 0 && conn->small >= CONN_SMALL_MAX)
         cap = CONN_IDLE_BYTES;
     return cap == conn->in_cap || resize(&conn->in, &conn->in_cap, cap);
 }

@@ -21,7 +21,9 @@
 #define DIAL_TIMEOUT_MS    5000
 #define DAY_NS             (86400 * LS_NS_PER_S)
 #define VERIFIED_PER_SWEEP 100u
-#define STALL_TICKS        2 /* a sweep this many periods late means that we stood still */
+#define STALL_TICKS        2  /* a sweep this many periods late means that we stood still */
+#define LOOK_ROUNDS        5u /* sweeps, for each of many connections to be asked for its peer */
+#define COLLECT_NS         LS_NS_PER_MS /* of many connections, what happens meanwhile is one burst */
 
 #define PACE_DEFAULT                                                      \
     {                                                                     \
@@ -50,6 +52,11 @@ static void completed(void *arg)
     bool first;
 
     (void)pthread_mutex_lock(&hub->mutex);
+    if (op->quiet && nng_aio_result(op->aio) == 0 && nng_aio_count(op->aio) == op->bytes) {
+        op->done = true;
+        (void)pthread_mutex_unlock(&hub->mutex);
+        return;
+    }
     first = hub->queue == NULL;
     op->done_ns = now_ns;
     op->queued = true;
@@ -74,6 +81,17 @@ void ls_op_fini(struct ls_op *op)
     nng_aio_stop(op->aio);
     nng_aio_free(op->aio);
     op->aio = NULL;
+}
+
+bool ls_op_settle(struct ls_op *op)
+{
+    bool done;
+
+    (void)pthread_mutex_lock(&op->hub->mutex);
+    done = op->done;
+    op->done = op->quiet = false;
+    (void)pthread_mutex_unlock(&op->hub->mutex);
+    return done;
 }
 
 /* ---- opening ---- */
@@ -169,11 +187,15 @@ static void on_wake(struct ev_loop *loop, ev_async *w, int events)
     ls_hub_leave(hub);
 }
 
+/* Of many, only in turns: each question is a system call. */
 static bool is_gone(const struct ls_conn *conn)
 {
+    const struct ls_hub *hub = conn->hub;
     nng_sockaddr address;
 
-    return conn->hub->tcp && nng_stream_get_addr(conn->stream, NNG_OPT_REMADDR, &address) != 0;
+    if (!hub->tcp || (ls_hub_is_crowded(hub) && (conn->number + hub->round) % LOOK_ROUNDS != 0))
+        return false;
+    return nng_stream_get_addr(conn->stream, NNG_OPT_REMADDR, &address) != 0;
 }
 
 /* Why the sweep closes conn; NULL: it does not. */
@@ -297,6 +319,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *w, int events)
             conn->heard_ns += late_ns;
             conn->since_ns += late_ns;
         }
+    hub->round++;
     sweep(hub, now_ns);
     look_at_keys(hub, now_ns);
     if (!hub->dying && hub->accept_paused && has_room_for_strangers(hub)) {
@@ -438,6 +461,22 @@ const struct ls_pace *ls_hub_pace(const struct ls_hub *hub)
 bool ls_hub_is_tls(const struct ls_hub *hub)
 {
     return hub->credentials != NULL;
+}
+
+bool ls_hub_is_crowded(const struct ls_hub *hub)
+{
+    return hub->count >= LS_CROWD;
+}
+
+/* Waking the loop for each of a thousand reports would cost more than reading them. When something
+ * came is known all the same: the thread that received it has noted the time. */
+void ls_hub_count(struct ls_hub *hub, int change)
+{
+    bool before = ls_hub_is_crowded(hub);
+
+    hub->count += (unsigned)change;
+    if (before != ls_hub_is_crowded(hub))
+        ev_set_io_collect_interval(hub->loop, before ? 0. : (double)COLLECT_NS / LS_NS_PER_S);
 }
 
 void ls_hub_destroy(struct ls_hub *hub)

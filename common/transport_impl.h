@@ -15,6 +15,7 @@
 #define LS_FRAME_HEAD     4u          /* bytes of the length before each envelope */
 #define LS_BATCH_BYTES    (64u << 10) /* numbered frames are handed to a stream in such portions */
 #define LS_CLOCK_MAX      16u         /* clock exchanges of one connection under way */
+#define LS_CROWD          64u         /* connections of a hub */
 #define LS_NAME_MAX_BYTES 128u        /* agent name, boot id */
 
 /* ---- frame.c ---- */
@@ -104,6 +105,8 @@ void ls_hub_destroy(struct ls_hub *hub);
 const char *ls_hub_url(const struct ls_hub *hub); /* with the port that was bound */
 const struct ls_pace *ls_hub_pace(const struct ls_hub *hub);
 bool ls_hub_is_tls(const struct ls_hub *hub);
+/* So many connections that what each costs counts: LS_CROWD or more. */
+bool ls_hub_is_crowded(const struct ls_hub *hub);
 /* Logs it if the files of the hub's keys were read again, and once a day if they end soon. */
 void ls_hub_log_news(struct ls_hub *hub);
 void ls_hub_dial(struct ls_hub *hub);
@@ -147,6 +150,7 @@ struct ls_numbered {
     uint64_t last;
     uint64_t taken; /* the other direction: highest one that took effect here */
     bool ack_due;
+    bool ack_later; /* with whatever is sent next, the heartbeat if it comes to that */
 };
 
 void ls_numbered_init(struct ls_numbered *n, uint32_t max, size_t max_bytes);

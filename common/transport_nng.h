@@ -17,8 +17,11 @@ struct ls_op {
     struct ls_conn *conn; /* NULL: LS_OP_OPEN */
     nng_aio *aio;         /* owned */
     enum ls_op_kind kind;
-    bool queued; /* completed, not yet handled */
-    bool busy;   /* started, not yet handled; the loop's thread only */
+    bool queued;  /* completed, not yet handled */
+    bool busy;    /* started, not yet handled; the loop's thread only */
+    bool quiet;   /* nobody has to hear of its success; guarded by the hub's mutex, as is done */
+    bool done;    /* it was quiet, and has succeeded */
+    size_t bytes; /* that a quiet one is to move */
     int64_t done_ns;
 };
 
@@ -32,7 +35,9 @@ struct ls_conn {
     struct ls_op send;
     char remote[64];
     unsigned generation; /* of the keys that its peer was last verified with */
+    unsigned number;     /* of those that this hub ever had */
     unsigned pins;       /* calls that still need it */
+    unsigned small;      /* reads one after another that would have fitted an idle buffer */
     bool handling;       /* frames: one write afterwards takes all that they cause */
     bool closing;
     bool lingering;
@@ -67,6 +72,9 @@ struct ls_hub {
     struct ls_op open;
     bool accept_paused; /* until a sweep finds that there is room */
     unsigned strangers; /* connections that were accepted and are not up */
+    unsigned count;     /* of conns */
+    unsigned opened;    /* connections so far */
+    unsigned round;     /* of the sweeps, when connections are looked at in turns */
     bool tcp;
     struct ls_credentials *credentials; /* held; NULL: not TLS */
     int64_t end_said_ns;                /* when it was last logged that they end soon */
@@ -83,6 +91,10 @@ struct ls_hub {
 int ls_op_init(struct ls_op *op, struct ls_hub *hub, struct ls_conn *conn, enum ls_op_kind kind);
 /* Waits for the callback to have run: nothing refers to op afterwards. */
 void ls_op_fini(struct ls_op *op);
+/* Of a quiet operation that is busy: true once it has succeeded. Otherwise its end will be heard
+ * of. */
+bool ls_op_settle(struct ls_op *op);
+void ls_hub_count(struct ls_hub *hub, int change); /* connections come and go */
 
 /* ---- transport_conn.c */
 /* Owns stream. */

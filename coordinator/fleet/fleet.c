@@ -14,7 +14,9 @@
 #include "coordinator/fleet/fleet_internal.h"
 
 #define BURY_TIMEOUT_NS  (5 * LS_NS_PER_S)
-#define CLOCK_REFRESH_NS LS_NS_PER_S /* and one ms for each agent: very many ask less often */
+#define CLOCK_REFRESH_NS LS_NS_PER_S
+#define CLOCK_SHARE_NS   (10 * LS_NS_PER_MS) /* more for each agent: many are asked less often */
+#define CLOCK_SELDOM_NS  (10 * LS_NS_PER_S)  /* but not less often than this */
 #define CLOCK_FRESH_NS   (5 * LS_NS_PER_S)
 #define SESSION_EVERY    5u /* of the refreshing exchanges, where datagrams pass */
 #define SWEEP_NS         (100 * LS_NS_PER_MS)
@@ -372,7 +374,8 @@ static void probe_udp(struct coord_fleet *fleet, const struct coord_agent *a)
  */
 static void refresh_clock(struct coord_fleet *fleet, struct coord_agent *a, int64_t now_ns)
 {
-    int64_t wait_ns = CLOCK_REFRESH_NS + fleet->count * LS_NS_PER_MS;
+    int64_t many_ns = CLOCK_REFRESH_NS + fleet->count * CLOCK_SHARE_NS;
+    int64_t wait_ns = many_ns < CLOCK_SELDOM_NS ? many_ns : CLOCK_SELDOM_NS;
     bool by_udp = ls_offset_known(&a->udp_offset) &&
                   now_ns - ls_offset_newest_ns(&a->udp_offset) < wait_ns + CLOCK_FRESH_NS;
 

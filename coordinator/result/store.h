@@ -20,7 +20,7 @@
 #include "common/attr.h"
 #include "common/buf.h"
 #include "common/err.h"
-#include "common/hist.h"
+#include "common/hist_sparse.h"
 #include "proto/result.pb-c.h"
 
 #define COORD_RESULT_MAX_BYTES (256u << 20) /* no larger result.json is read */
@@ -80,6 +80,12 @@ enum ls_err coord_store_hlog_begin(struct coord_store_trial *trial, const char *
 enum ls_err coord_store_hlog_write(struct coord_store_hlog *log, const char *tag, int64_t start_ns,
                                    int64_t length_ns, const struct ls_hist *hist,
                                    struct ls_diag *diag) LS_NODISCARD;
+/* The lines of one report of a client, of which thousands come at a time: added one by one, then
+ * written together. Whoever has added flushes before anything else is added. */
+enum ls_err coord_store_hlog_add(struct coord_store_hlog *log, const char *tag, int64_t start_ns,
+                                 int64_t length_ns, const struct ls_hist_sparse *hist,
+                                 struct ls_diag *diag) LS_NODISCARD;
+enum ls_err coord_store_hlog_flush(struct coord_store_hlog *log, struct ls_diag *diag) LS_NODISCARD;
 
 /* Raw tables (result/raw.h): rows are appended, behind head if they are the file's first. */
 enum coord_store_table { COORD_TABLE_INTERVALS, COORD_TABLE_SERVER, COORD_TABLE_COUNT };

@@ -15,14 +15,16 @@
 #include "coordinator/result/raw.h"
 #include "coordinator/result/store_internal.h"
 
-#define JOURNAL       "journal"
-#define TARGET_LOG    "target.log"
-#define RECORD_COPIED 16384u /* a larger one is written in two pieces */
+#define JOURNAL         "journal"
+#define LINES_MAX_BYTES (16u << 20) /* of a report, whose histograms are 512 KiB each at most */
+#define TARGET_LOG      "target.log"
+#define RECORD_COPIED   16384u /* a larger one is written in two pieces */
 
 struct coord_store_hlog {
     char name[96]; /* client-NAME.hlog */
     char *client;  /* as the agent is called, NULL: all; owned */
-    FILE *file;
+    FILE *file;    /* unbuffered: a disk that is full ends the trial, and not only its last step */
+    struct ls_buf *lines; /* of the trial */
     struct coord_store_hlog *next;
 };
 
@@ -34,6 +36,7 @@ struct coord_store_trial {
     int log_fd;                       /* target.log, -1: not begun */
     int table_fds[COORD_TABLE_COUNT]; /* the same */
     struct coord_store_hlog *logs;
+    struct ls_buf lines; /* of the report at hand */
 };
 
 static void close_trial(struct coord_store_trial *trial)
@@ -55,6 +58,7 @@ static void close_trial(struct coord_store_trial *trial)
         if (trial->table_fds[i] >= 0)
             (void)close(trial->table_fds[i]);
     }
+    ls_buf_fini(&trial->lines);
     trial->store->trial = NULL;
     free(trial);
 }
@@ -125,6 +129,7 @@ enum ls_err coord_store_trial_begin(struct coord_store *store, uint32_t index, c
     trial->journal_fd = trial->log_fd = -1;
     for (unsigned i = 0; i < COORD_TABLE_COUNT; i++)
         trial->table_fds[i] = -1;
+    ls_buf_init(&trial->lines, LINES_MAX_BYTES);
     (void)coord_path_piece(target, target_piece, sizeof(target_piece));
     (void)coord_path_piece(workload, workload_piece, sizeof(workload_piece));
     (void)snprintf(trial->folder, sizeof(trial->folder), COORD_TRIALS_DIR "/%03u-%s-%s-r%u", index,
@@ -295,7 +300,7 @@ static enum ls_err open_log(struct coord_store_trial *trial, const char *client,
         rc = create_in(trial, log->name, 0, &fd, diag);
     if (rc == LS_OK) {
         log->file = fdopen(fd, "w");
-        if (log->file == NULL)
+        if (log->file == NULL || setvbuf(log->file, NULL, _IONBF, 0) != 0)
             rc = ls_fail(diag, LS_ENOMEM, "no memory for %s", log->name);
     }
     if (rc != LS_OK) {
@@ -305,6 +310,7 @@ static enum ls_err open_log(struct coord_store_trial *trial, const char *client,
         free(log);
         return rc;
     }
+    log->lines = &trial->lines;
     log->next = trial->logs;
     trial->logs = log;
     *out_log = log;
@@ -323,8 +329,7 @@ enum ls_err coord_store_hlog_begin(struct coord_store_trial *trial, const char *
         rc = open_log(trial, client, &log, diag);
     if (rc != LS_OK)
         return rc;
-    if (fflush(log->file) != 0 || ftruncate(fileno(log->file), 0) != 0 ||
-        fseek(log->file, 0, SEEK_SET) != 0)
+    if (ftruncate(fileno(log->file), 0) != 0 || fseek(log->file, 0, SEEK_SET) != 0)
         return log_fail(log, diag);
     if (client != NULL)
         (void)coord_path_piece(client, piece, sizeof(piece));
@@ -340,15 +345,29 @@ enum ls_err coord_store_hlog_write(struct coord_store_hlog *log, const char *tag
                                    int64_t length_ns, const struct ls_hist *hist,
                                    struct ls_diag *diag)
 {
-    /* A client's lines are written as its reports come, thousands at a time; those of all clients
-     * once an interval. */
-    enum ls_err rc = (log->client != NULL ? ls_hist_log_write_quick : ls_hist_log_write)(
-        log->file, tag, start_ns, length_ns, hist, diag);
+    enum ls_err rc = ls_hist_log_write(log->file, tag, start_ns, length_ns, hist, diag);
 
-    if (rc != LS_OK)
-        return ls_fail_in(diag, rc, "%s", log->name);
-    /* Now, so that a full disk ends the trial and not only its last step. */
-    return fflush(log->file) == 0 ? LS_OK : log_fail(log, diag);
+    return rc == LS_OK ? rc : ls_fail_in(diag, rc, "%s", log->name);
+}
+
+enum ls_err coord_store_hlog_add(struct coord_store_hlog *log, const char *tag, int64_t start_ns,
+                                 int64_t length_ns, const struct ls_hist_sparse *hist,
+                                 struct ls_diag *diag)
+{
+    enum ls_err rc = ls_hist_log_add_quick(log->lines, tag, start_ns, length_ns, hist, diag);
+
+    if (rc == LS_OK)
+        return rc;
+    ls_buf_reset(log->lines);
+    return ls_fail_in(diag, rc, "%s", log->name);
+}
+
+enum ls_err coord_store_hlog_flush(struct coord_store_hlog *log, struct ls_diag *diag)
+{
+    bool whole = fwrite(log->lines->data, 1, log->lines->len, log->file) == log->lines->len;
+
+    ls_buf_reset(log->lines);
+    return whole ? LS_OK : log_fail(log, diag);
 }
 
 /* ---- the end */
@@ -356,7 +375,7 @@ enum ls_err coord_store_hlog_write(struct coord_store_hlog *log, const char *tag
 static enum ls_err sync_logs(struct coord_store_trial *trial, struct ls_diag *diag)
 {
     for (struct coord_store_hlog *log = trial->logs; log != NULL; log = log->next) {
-        bool ok = fflush(log->file) == 0 && fsync(fileno(log->file)) == 0;
+        bool ok = fsync(fileno(log->file)) == 0;
 
         if (!ok)
             return log_fail(log, diag);

@@ -649,8 +649,7 @@ static bool job_init(struct job *job)
     bool ok = ls_hist_create(&job->line) == LS_OK;
 
     for (unsigned s = 0; ok && s < LS_SERIES_COUNT; s++)
-        ok =
-            ls_hist_create_thin(&job->of[s]) == LS_OK && ls_hist_create_thin(&job->sum[s]) == LS_OK;
+        ok = ls_hist_create(&job->of[s]) == LS_OK && ls_hist_create(&job->sum[s]) == LS_OK;
     job->clients = calloc(job->trial->n_clients + 1, sizeof(*job->clients));
     for (size_t i = 0; job->clients != NULL && i < job->trial->n_clients; i++) {
         ls__requests__init(&job->clients[i].warmup);

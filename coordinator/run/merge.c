@@ -35,16 +35,19 @@ static enum ls_err hists_init(struct merge_hists *hists)
     return rc;
 }
 
-/* Of a client, those that it has reported something of. */
-static enum ls_err hists_grow(struct merge_hists *hists, const struct merge_hists *reported)
+static enum ls_err report_init(struct merge_report *report)
 {
     enum ls_err rc = LS_OK;
 
-    for (unsigned s = 0; s < LS_SERIES_COUNT && rc == LS_OK; s++) {
-        if (reported->has[s] && hists->of[s] == NULL)
-            rc = ls_hist_create_thin(&hists->of[s]);
-    }
+    for (unsigned s = 0; s < LS_SERIES_COUNT && rc == LS_OK; s++)
+        rc = ls_hist_sparse_init(&report->of[s]);
     return rc;
+}
+
+static void report_fini(struct merge_report *report)
+{
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++)
+        ls_hist_sparse_fini(&report->of[s]);
 }
 
 static void hists_reset(struct merge_hists *hists)
@@ -56,12 +59,12 @@ static void hists_reset(struct merge_hists *hists)
 }
 
 /* Only what was reported: an empty histogram is looked at in vain, and costs pages of memory. */
-static void hists_add(struct merge_hists *dst, const struct merge_hists *src)
+static void hists_add(struct merge_hists *dst, const struct merge_report *src)
 {
     for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
         if (!src->has[s])
             continue;
-        ls_hist_merge(dst->of[s], src->of[s]);
+        ls_hist_sparse_add_to(&src->of[s], dst->of[s]);
         dst->has[s] = true;
     }
 }
@@ -69,7 +72,8 @@ static void hists_add(struct merge_hists *dst, const struct merge_hists *src)
 static void agent_fini(struct merge_agent *agent)
 {
     free(agent->name);
-    hists_fini(&agent->hists);
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++)
+        ls_hist_narrow_destroy(agent->hists[s]);
     coord_message_free(agent->ready);
     coord_message_free(agent->final);
     coord_message_free(agent->up);
@@ -85,8 +89,9 @@ void coord_merge_destroy(struct coord_merge *merge)
         agent_fini(&merge->agents[i]);
     for (unsigned i = 0; i < COORD_MERGE_WINDOW; i++)
         hists_fini(&merge->slots[i].hists);
-    hists_fini(&merge->scratch);
+    report_fini(&merge->at_hand);
     hists_fini(&merge->total);
+    ls_hist_destroy(merge->wide);
     free(merge->points);
     free(merge->agents);
     free(merge);
@@ -154,11 +159,13 @@ enum ls_err coord_merge_create(const struct coord_merge_options *options,
     merge->latest = -1;
     rc = agents_init(merge, options);
     if (rc == LS_OK)
-        rc = hists_init(&merge->scratch);
+        rc = report_init(&merge->at_hand);
     for (unsigned i = 0; i < COORD_MERGE_WINDOW && rc == LS_OK; i++)
         rc = hists_init(&merge->slots[i].hists);
     if (rc == LS_OK)
         rc = hists_init(&merge->total);
+    if (rc == LS_OK)
+        rc = ls_hist_create(&merge->wide);
     if (rc != LS_OK) {
         coord_merge_destroy(merge);
         return ls_fail(diag, rc, "no memory to merge the reports of %u agents",
@@ -234,14 +241,19 @@ bool coord_merge_has_server_report(const struct coord_merge *merge, uint32_t age
     return agent < merge->agent_count && merge->agents[agent].down != NULL;
 }
 
-const struct ls_hist *coord_merge_hist(const struct coord_merge *merge, uint32_t client,
-                                       unsigned kind)
+bool coord_merge_hist(const struct coord_merge *merge, uint32_t client, unsigned kind,
+                      struct ls_hist *dst)
 {
     if (kind >= LS_SERIES_COUNT)
-        return NULL;
-    if (client == UINT32_MAX)
-        return merge->total.of[kind];
-    return client < merge->agent_count ? merge->agents[client].hists.of[kind] : NULL;
+        return false;
+    if (client == UINT32_MAX) {
+        ls_hist_merge(dst, merge->total.of[kind]);
+        return true;
+    }
+    if (client >= merge->agent_count || merge->agents[client].hists[kind] == NULL)
+        return false;
+    ls_hist_narrow_add_to(merge->agents[client].hists[kind], dst);
+    return true;
 }
 
 bool coord_merge_latest(const struct coord_merge *merge, struct coord_merge_progress *out)
@@ -294,6 +306,22 @@ static enum ls_err write_lines(struct coord_store_hlog *log, int64_t start_ns, i
                                         start_ns > 0 ? start_ns : 0, length_ns, hists->of[s], diag);
     }
     return rc;
+}
+
+/* The same of a client's report. */
+static enum ls_err add_lines(struct coord_store_hlog *log, int64_t start_ns, int64_t length_ns,
+                             const struct merge_report *report, struct ls_diag *diag)
+{
+    enum ls_err rc = LS_OK;
+
+    if (log == NULL)
+        return LS_OK;
+    for (unsigned s = 0; s < LS_SERIES_COUNT && rc == LS_OK; s++) {
+        if (report->has[s])
+            rc = coord_store_hlog_add(log, ls_series_name((enum ls_series)s),
+                                      start_ns > 0 ? start_ns : 0, length_ns, &report->of[s], diag);
+    }
+    return rc == LS_OK ? coord_store_hlog_flush(log, diag) : rc;
 }
 
 static struct merge_point *point_at(struct coord_merge *merge, uint32_t index)
@@ -418,19 +446,19 @@ static enum ls_err add_to_all(struct coord_merge *merge, const Ls__IntervalRepor
         return ls_fail(diag, LS_ENOMEM, "no memory for the time series");
     add_counts(point, report);
     for (size_t i = 0; i < merge->options.limit_count; i++)
-        point->slower[i] +=
-            ls_hist_above(merge->scratch.of[coord_merge_primary(merge)], merge->limits_ns[i]);
+        point->slower[i] += ls_hist_sparse_above(&merge->at_hand.of[coord_merge_primary(merge)],
+                                                 merge->limits_ns[i]);
     if (report->index < merge->base)
         return touches_window(merge, report->index, report->length_ns)
-                   ? write_lines(merge->log, report->index * merge->options.interval_ns,
-                                 report->length_ns, &merge->scratch, diag)
+                   ? add_lines(merge->log, report->index * merge->options.interval_ns,
+                               report->length_ns, &merge->at_hand, diag)
                    : LS_OK;
     while (report->index >= merge->base + COORD_MERGE_WINDOW && rc == LS_OK)
         rc = write_out(merge, diag);
     if (rc != LS_OK)
         return rc;
     slot = &merge->slots[report->index % COORD_MERGE_WINDOW];
-    hists_add(&slot->hists, &merge->scratch);
+    hists_add(&slot->hists, &merge->at_hand);
     slot->used = true;
     if (report->length_ns > slot->length_ns)
         slot->length_ns = report->length_ns;
@@ -463,27 +491,43 @@ static enum ls_err decode(struct coord_merge *merge, const Ls__IntervalReport *r
 {
     enum ls_err rc = LS_OK;
 
-    hists_reset(&merge->scratch);
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++)
+        merge->at_hand.has[s] = false;
+    ls_hist_sparse_clear(
+        &merge->at_hand.of[coord_merge_primary(merge)]); /* looked at in any case */
     for (size_t i = 0; i < report->n_series && rc == LS_OK; i++) {
         const Ls__Series *series = report->series[i];
         unsigned s = (unsigned)series->kind;
 
-        if (s >= LS_SERIES_COUNT || merge->scratch.has[s])
+        if (s >= LS_SERIES_COUNT || merge->at_hand.has[s])
             return ls_fail(diag, LS_EPROTO, "a series that is unknown, or there twice: %u", s);
-        rc = ls_hist_decode_add(merge->scratch.of[s],
-                                (struct ls_bytes){ series->histogram.data, series->histogram.len },
-                                diag);
-        merge->scratch.has[s] = rc == LS_OK;
+        rc = ls_hist_decode((struct ls_bytes){ series->histogram.data, series->histogram.len },
+                            &merge->at_hand.of[s], diag);
+        merge->at_hand.has[s] = rc == LS_OK;
     }
     return rc;
 }
 
-static void add_to_client(struct merge_agent *agent, const struct merge_hists *scratch,
-                          const Ls__IntervalReport *report)
+/* Memory that runs out here ends the trial: part of the report may have been added then. */
+static enum ls_err add_hists(struct merge_agent *agent, const struct merge_report *report,
+                             struct ls_diag *diag)
+{
+    enum ls_err rc = LS_OK;
+
+    for (unsigned s = 0; s < LS_SERIES_COUNT && rc == LS_OK; s++) {
+        if (report->has[s] && agent->hists[s] == NULL)
+            rc = ls_hist_narrow_create(&agent->hists[s]);
+        if (report->has[s] && rc == LS_OK)
+            rc = ls_hist_narrow_add(agent->hists[s], &report->of[s]);
+    }
+    return rc == LS_ERANGE ? ls_fail(diag, LS_EPROTO, "more values than anybody can have measured")
+                           : rc;
+}
+
+static void add_to_client(struct merge_agent *agent, const Ls__IntervalReport *report)
 {
     struct merge_totals *sums = &agent->sums;
 
-    hists_add(&agent->hists, scratch);
     coord_requests_add(&sums->warmup, report->warmup);
     coord_requests_add(&sums->measure, report->measure);
     sums->ok_in_window += report->ok_in_window;
@@ -515,16 +559,16 @@ static enum ls_err take_interval(struct coord_merge *merge, struct merge_agent *
         return refuse(merge, agent, wrong, diag);
     rc = decode(merge, report, &why);
     if (rc == LS_OK)
-        rc = hists_grow(&agent->hists, &merge->scratch);
+        rc = add_hists(agent, &merge->at_hand, &why);
     if (rc == LS_ENOMEM)
-        return ls_fail(diag, rc, "no memory to decode a histogram");
+        return ls_fail(diag, rc, "no memory for a report's histograms");
     if (rc != LS_OK)
         return refuse(merge, agent, why.text, diag);
     merge->started = true;
-    add_to_client(agent, &merge->scratch, report);
+    add_to_client(agent, report);
     if (touches_window(merge, report->index, report->length_ns))
-        rc = write_lines(agent->log, start_ns - merge->start_ns, report->length_ns, &merge->scratch,
-                         diag);
+        rc = add_lines(agent->log, start_ns - merge->start_ns, report->length_ns, &merge->at_hand,
+                       diag);
     if (rc == LS_OK)
         rc = coord_merge_keep_interval(merge, agent, start_ns - merge->start_ns, report, diag);
     if (rc == LS_OK)

@@ -112,9 +112,9 @@ struct coord_books {
 enum ls_err coord_merge_finish(struct coord_merge *merge, Ls__Trial *trial,
                                struct coord_books *out_books, struct ls_diag *diag) LS_NODISCARD;
 
-/* For tests and the live page; owned by the merge. client is an agent index, or UINT32_MAX: all,
- * valid after finish. kind: 0 response time, 1 service time, 2 send lag. NULL: no such. */
-const struct ls_hist *coord_merge_hist(const struct coord_merge *merge, uint32_t client,
-                                       unsigned kind);
+/* For tests and the live page: added to dst. client is an agent index, or UINT32_MAX: all, valid
+ * after finish. kind: 0 response time, 1 service time, 2 send lag. False: no such. */
+bool coord_merge_hist(const struct coord_merge *merge, uint32_t client, unsigned kind,
+                      struct ls_hist *dst);
 
 #endif

@@ -2,13 +2,19 @@
 #ifndef LS_COORDINATOR_RUN_MERGE_INTERNAL_H
 #define LS_COORDINATOR_RUN_MERGE_INTERNAL_H
 
+#include "common/hist_sparse.h"
 #include "common/series.h"
 #include "coordinator/result/store.h"
 #include "coordinator/run/merge.h"
 
 /* A histogram of each series; has: it was reported, if only empty. */
 struct merge_hists {
-    struct ls_hist *of[LS_SERIES_COUNT]; /* owned; a client's: NULL unless has */
+    struct ls_hist *of[LS_SERIES_COUNT]; /* owned */
+    bool has[LS_SERIES_COUNT];
+};
+
+struct merge_report {
+    struct ls_hist_sparse of[LS_SERIES_COUNT];
     bool has[LS_SERIES_COUNT];
 };
 
@@ -47,7 +53,7 @@ struct merge_agent {
     Ls__PhaseReport *ready; /* owned copies of what was reported, NULL until then */
 
     /* client */
-    struct merge_hists hists;
+    struct ls_hist_narrow *hists[LS_SERIES_COUNT]; /* owned; NULL: not reported */
     struct merge_totals sums;
     uint32_t next_index; /* the first interval that it has not delivered */
     struct coord_store_hlog *log;
@@ -95,7 +101,7 @@ struct coord_merge {
     int64_t start_wall_ns;
 
     int64_t limits_ns[COORD_MERGE_LIMITS_MAX];
-    struct merge_hists scratch; /* the report at hand */
+    struct merge_report at_hand;
     struct merge_slot slots[COORD_MERGE_WINDOW];
     uint32_t base;    /* the interval of the oldest slot; interval i is in slot i % WINDOW */
     uint32_t waiting; /* clients that are to deliver interval waiting_base, when last counted */
@@ -106,6 +112,7 @@ struct coord_merge {
     struct coord_store_hlog *log;
 
     struct merge_hists total; /* made by finish */
+    struct ls_hist *wide;     /* owned; of the client and series that finish is at */
     struct coord_books books;
 };
 

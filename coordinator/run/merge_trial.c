@@ -154,15 +154,9 @@ static void fill_latency(struct finish *f, Ls__Latency **field, const struct ls_
 
 /* In a closed loop nothing was due before it could be sent: there is no response time that would
  * say more than the service time, and none is published that could be taken for it. */
-static void fill_latencies(struct finish *f, const struct merge_hists *hists,
-                           Ls__Latency **const fields[LS_SERIES_COUNT])
+static bool is_published(const struct finish *f, unsigned series)
 {
-    for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
-        if (s == LS_SERIES_RESPONSE_TIME && f->merge->options.offered_per_s <= 0)
-            continue;
-        if (hists->has[s])
-            fill_latency(f, fields[s], hists->of[s]);
-    }
+    return series != LS_SERIES_RESPONSE_TIME || f->merge->options.offered_per_s > 0;
 }
 
 /* Where Trial and Client, which have the same fields, keep each series. */
@@ -179,6 +173,35 @@ static void fill_latencies(struct finish *f, const struct merge_hists *hists,
         [LS_SERIES_KERNEL_TIME] = &(message)->kernel_time,       \
         [LS_SERIES_DELIVERY_TIME] = &(message)->delivery_time,   \
     }
+
+static void fill_trial_latencies(struct finish *f)
+{
+    Ls__Latency **const *fields = LATENCY_FIELDS(f->trial);
+    const struct merge_hists *total = &f->merge->total;
+
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
+        if (total->has[s] && is_published(f, s))
+            fill_latency(f, fields[s], total->of[s]);
+    }
+}
+
+static void fill_client_latencies(struct finish *f, Ls__Client *client,
+                                  const struct merge_agent *agent)
+{
+    Ls__Latency **const *fields = LATENCY_FIELDS(client);
+    struct merge_hists *total = &f->merge->total;
+
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
+        if (agent->hists[s] == NULL)
+            continue;
+        ls_hist_reset(f->merge->wide);
+        ls_hist_narrow_add_to(agent->hists[s], f->merge->wide);
+        ls_hist_merge(total->of[s], f->merge->wide);
+        total->has[s] = true;
+        if (is_published(f, s))
+            fill_latency(f, fields[s], f->merge->wide);
+    }
+}
 
 static void add_requests(struct finish *f, Ls__Requests **field, const Ls__Requests *src)
 {
@@ -392,11 +415,10 @@ static void fill_client(struct finish *f, const struct merge_agent *agent)
         fill_host(f, client, final);
     }
     fill_cpu(f, client, final);
-    fill_latencies(f, &agent->hists, LATENCY_FIELDS(client));
+    fill_client_latencies(f, client, agent);
 }
 
-static void add_to_trial(struct finish *f, const struct merge_agent *agent,
-                         const Ls__Client *client)
+static void add_to_trial(struct finish *f, const Ls__Client *client)
 {
     Ls__Trial *trial = f->trial;
 
@@ -413,12 +435,6 @@ static void add_to_trial(struct finish *f, const struct merge_agent *agent,
     trial->bytes_in += client->bytes_in;
     trial->bytes_out += client->bytes_out;
     trial->in_flight_mean += client->in_flight_mean;
-    for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
-        if (!agent->hists.has[s])
-            continue;
-        ls_hist_merge(f->merge->total.of[s], agent->hists.of[s]);
-        f->merge->total.has[s] = true;
-    }
 }
 
 /* Shares are not redistributed: what a lost client was to do is not done. */
@@ -470,12 +486,12 @@ static void fill_clients(struct finish *f)
             continue;
         fill_client(f, agent);
         if (!f->no_memory)
-            add_to_trial(f, agent, trial->clients[trial->n_clients - 1]);
+            add_to_trial(f, trial->clients[trial->n_clients - 1]);
         ok_in_window +=
             agent->final != NULL ? agent->final->ok_in_window : agent->sums.ok_in_window;
     }
     trial->throughput_per_s = per_second(f, ok_in_window); /* one division, one rounding */
-    fill_latencies(f, &merge->total, LATENCY_FIELDS(trial));
+    fill_trial_latencies(f);
 }
 
 static bool fill_slower(struct finish *f, Ls__Interval *interval, const struct merge_point *point)
@@ -584,7 +600,7 @@ static void check_samples(const struct coord_merge *merge, struct coord_books *b
                           const struct merge_agent *agent)
 {
     enum ls_series series = coord_merge_primary(merge);
-    uint64_t count = agent->hists.has[series] ? ls_hist_count(agent->hists.of[series]) : 0;
+    uint64_t count = agent->hists[series] != NULL ? ls_hist_narrow_count(agent->hists[series]) : 0;
     const Ls__Requests *measure = agent->final->measure;
     uint64_t ok = measure != NULL ? measure->ok : 0;
     char text[160];

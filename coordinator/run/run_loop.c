@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/transport.h"
 #include "coordinator/exit.h"
 #include "coordinator/run/run_internal.h"
 
@@ -57,20 +58,6 @@ static void look_at_start(struct run *r, const struct coord_agent *agent)
     coord_merge_start_clock(r->merge, agent->index, &clock);
 }
 
-static enum ls_err journal(struct run *r, uint32_t agent, const Ls__Envelope *report)
-{
-    size_t size = ls__envelope__get_packed_size(report);
-    unsigned char *packed = malloc(size + 1);
-    enum ls_err rc;
-
-    if (packed == NULL)
-        return ls_fail(&r->store_error, LS_ENOMEM, "out of memory for a report");
-    (void)ls__envelope__pack(report, packed);
-    rc = coord_store_append(r->files, agent, (struct ls_bytes){ packed, size }, &r->store_error);
-    free(packed);
-    return rc;
-}
-
 /* A report that cannot be kept ends the trial: a full disk never costs the trials before it. */
 void run_storing_failed(struct run *r, int64_t now_ns)
 {
@@ -91,7 +78,9 @@ static enum ls_err on_report(void *ctx, struct coord_agent *agent, const Ls__Env
 
     if (r->machine == NULL)
         return LS_OK; /* between trials: the end of one that was given up */
-    if (r->files != NULL && !r->store_failed && journal(r, agent->index, report) != LS_OK)
+    if (r->files != NULL && !r->store_failed &&
+        coord_store_append(r->files, agent->index, ls_peer_bytes(agent->peer), &r->store_error) !=
+            LS_OK)
         run_storing_failed(r, now_ns);
     if (report->body_case == LS__ENVELOPE__BODY_SERVER && report->server->failure != NULL &&
         report->server->trial == r->trial->index) {

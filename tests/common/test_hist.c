@@ -2,8 +2,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "common/hist.h"
 #include "common/rng.h"
@@ -359,30 +357,6 @@ static void create_once(void *ctx)
     ls_hist_destroy(hist);
 }
 
-static void a_thin_histogram_takes_the_pages_that_are_touched(void **state)
-{
-    struct ls_hist *whole = new_hist();
-    struct ls_hist *thin = NULL;
-    unsigned char there[128];
-    size_t pages = LS_HIST_LEN * sizeof(uint64_t) / (size_t)sysconf(_SC_PAGESIZE);
-    unsigned count = 0;
-
-    (void)state;
-    assert_true(pages < sizeof(there));
-    assert_int_equal(ls_hist_create_thin(&thin), LS_OK);
-    ls_hist_record(whole, 123456789);
-    ls_hist_record(thin, 123456789);
-    assert_true(ls_hist_equal(thin, whole));
-    assert_int_equal(mincore(thin, LS_HIST_LEN * sizeof(uint64_t), there), 0);
-    for (size_t i = 0; i < pages; i++)
-        count += there[i] & 1;
-    assert_in_range(count, 1, 2);
-    ls_hist_merge(whole, thin);
-    assert_int_equal(ls_hist_count(whole), 2);
-    ls_hist_destroy(thin);
-    ls_hist_destroy(whole);
-}
-
 static void a_failing_allocation_is_reported(void **state)
 {
     (void)state;
@@ -403,7 +377,6 @@ int main(void)
         cmocka_unit_test(a_reset_histogram_is_like_a_new_one),
         cmocka_unit_test(the_range_holds_all_that_was_recorded_and_no_more),
         cmocka_unit_test(mean_and_deviation_are_those_of_the_samples),
-        cmocka_unit_test(a_thin_histogram_takes_the_pages_that_are_touched),
         cmocka_unit_test(a_failing_allocation_is_reported),
     };
     return cmocka_run_group_tests_name("common.hist", tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include "common/hist_log.h"
 #include "common/rng.h"
 #include "tests/support/failmalloc.h"
+#include "tests/support/sparse.h"
 
 static struct ls_hist *new_hist(void)
 {
@@ -68,10 +69,17 @@ static void write_line(struct text *text, const char *tag, int64_t start_ns, int
 static void write_quick_line(struct text *text, int64_t start_ns, int64_t length_ns,
                              const struct ls_hist *hist)
 {
+    struct ls_hist_sparse sparse;
     struct ls_diag diag = { 0 };
+    struct ls_buf line;
 
-    if (ls_hist_log_write_quick(text->file, "quick", start_ns, length_ns, hist, &diag) != LS_OK)
+    sparse_of(hist, &sparse);
+    ls_buf_init(&line, SIZE_MAX);
+    if (ls_hist_log_add_quick(&line, "quick", start_ns, length_ns, &sparse, &diag) != LS_OK)
         fail_msg("%s", diag.text);
+    assert_int_equal(fwrite(line.data, 1, line.len, text->file), line.len);
+    ls_buf_fini(&line);
+    ls_hist_sparse_fini(&sparse);
 }
 
 /* The line is there, with this interval, and holds what was recorded but for the minimum. */
