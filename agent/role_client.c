@@ -9,6 +9,7 @@
 #include "agent/client_host.h"
 #include "agent/host/netns.h"
 #include "agent/load/load.h"
+#include "agent/network.h"
 #include "agent/policy/policy.h"
 #include "agent/session.h"
 #include "common/cpuset.h"
@@ -27,6 +28,7 @@ struct client {
     struct client_host host;
     pid_t network_pid; /* in whose network namespace the load is; 0: in the agent's */
     uint64_t network_inode;
+    struct agent_network network;
     bool armed; /* workers exist: DONE will come */
     bool finishing;
 };
@@ -141,6 +143,7 @@ static enum ls_err client_arm(void *role, const struct load_window *window, stru
     if (rc != LS_OK)
         return rc;
     client_host_arm(&c->host, c->network_pid);
+    c->network = (struct agent_network){ 0 };
     rc = enter_network(c, &back, diag);
     if (rc != LS_OK)
         return rc;
@@ -164,10 +167,15 @@ static void client_entered(void *role, enum ls_phase phase, int64_t now_ns)
 
     (void)now_ns; /* workers keep the window by themselves */
     (void)ls_cpuset_format(&c->cpus, cpus, sizeof(cpus));
-    if (phase == LS_PHASE_MEASURE)
+    if (phase == LS_PHASE_MEASURE) {
+        const struct load_workload *w = agent_build_get(c->build);
+
         client_host_begin(&c->host, cpus);
-    else if (phase == LS_PHASE_DRAIN)
+        agent_network_begin(&c->network, &w->address, w->address_len);
+    } else if (phase == LS_PHASE_DRAIN) {
+        agent_network_end(&c->network);
         client_host_end(&c->host, cpus);
+    }
 }
 
 /* ---- reports */
@@ -394,6 +402,7 @@ static enum ls_err report_totals(struct client *c, const struct load_totals *in)
     Ls__Failure sample = LS__FAILURE__INIT;
     Ls__TlsUse tls = LS__TLS_USE__INIT;
     Ls__HostUse host = LS__HOST_USE__INIT;
+    Ls__NetworkUse network = LS__NETWORK_USE__INIT;
     struct http2_message http2;
     struct health_list health = { NULL, NULL };
     enum ls_err rc = health_of(in->workers, in->worker_count, &health);
@@ -439,6 +448,8 @@ static enum ls_err report_totals(struct client *c, const struct load_totals *in)
     }
     if (client_host_use(&c->host, &host))
         report.host = &host;
+    if (agent_network_use(&c->network, &network))
+        report.network = &network;
     report.rss_before_bytes = c->host.rss_before_bytes;
     report.rss_open_bytes = c->host.rss_open_bytes;
     if (in->sample[0] != '\0') {

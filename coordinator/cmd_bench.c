@@ -55,6 +55,7 @@ struct arguments {
     const char *receive_stamps;
     int64_t min_wait_ns;
     bool find_capacity;
+    bool profile;
     int64_t p50_ns;
     int64_t p90_ns;
     int64_t p99_ns;
@@ -162,6 +163,8 @@ static const struct ls_option rows[] = {
       "of --find-capacity: the most that may go wrong" },
     { "budget", 0, LS_OPTION_DURATION, ROW(budget_ns), "TIME", "3m", 1e10, 8.64e13,
       "of --find-capacity: how long it may take" },
+    { "profile", 0, LS_OPTION_FLAG, ROW(profile), NULL, NULL, 1, 0,
+      "of --find-capacity: also measure overload, recovery, hysteresis and bursts" },
     { "out", 'o', LS_OPTION_TEXT, ROW(out), "DIR", NULL, 1, 0, "write a result folder, too" },
     { "json", 0, LS_OPTION_FLAG, ROW(json), NULL, NULL, 1, 0, "the result as one JSON document" },
     { "quiet", 'q', LS_OPTION_FLAG, ROW(quiet), NULL, NULL, 1, 0, "no progress on stderr" },
@@ -288,6 +291,8 @@ static enum ls_err check_search(struct draft *d, struct ls_diag *diag)
 
     if (limited && !args->find_capacity)
         return ls_fail(diag, LS_EINVAL, "--p50 to --p999 are limits of --find-capacity");
+    if (args->profile && !args->find_capacity)
+        return ls_fail(diag, LS_EINVAL, "--profile goes with --find-capacity");
     if (!args->find_capacity)
         return LS_OK;
     if (!limited)
@@ -445,6 +450,8 @@ static void compose_capacity(const struct draft *d, struct load_parts *p)
     p->limits.errors = &p->errors;
     p->capacity.limits = &p->limits;
     p->capacity.budget = limit_of(&p->budget, d->args.budget_ns);
+    p->capacity.has_profile = true;
+    p->capacity.profile = d->args.profile;
     p->load.law_case = LS__LOAD__LAW_CAPACITY;
     p->load.capacity = &p->capacity;
 }

@@ -58,16 +58,36 @@ void respond_conn_destroy(struct respond_loop *loop, struct respond_conn *conn)
     respond_tally_add(&loop->tally.closed, 1);
 }
 
+static int64_t draw_exponential(struct respond_loop *loop, int64_t mean_ns)
+{
+    return (int64_t)(-log(1 - ls_rng_unit(&loop->rng)) * (double)mean_ns);
+}
+
+/* When the one server of the queue is through with a request that comes now. It is an account of
+ * instants, not a wait, so that how late the kernel wakes us takes nothing from its rate. */
+static int64_t serve(struct respond_loop *loop, int64_t now_ns)
+{
+    const struct respond_settings *settings = loop->settings;
+    int64_t begin_ns = now_ns > loop->queue_free_ns ? now_ns : loop->queue_free_ns;
+
+    loop->queue_free_ns = begin_ns + (settings->queue == RESPOND_CONSTANT
+                                          ? settings->queue_ns
+                                          : draw_exponential(loop, settings->queue_ns));
+    return loop->queue_free_ns;
+}
+
 int64_t respond_due_instant(struct respond_loop *loop, const struct respond_answer *answer,
                             int64_t now_ns)
 {
     const struct respond_settings *settings = loop->settings;
     double span = (double)(settings->latency_high_ns - settings->latency_low_ns);
+    bool queued = settings->queue != RESPOND_AT_ONCE;
+    int64_t from_ns = queued ? serve(loop, now_ns) : now_ns;
     int64_t latency_ns = 0;
 
     switch (settings->latency) {
     case RESPOND_AT_ONCE:
-        if (answer->later_ns == 0 && answer->drip_ns == 0)
+        if (!queued && answer->later_ns == 0 && answer->drip_ns == 0)
             return 0;
         break;
     case RESPOND_CONSTANT:
@@ -77,11 +97,10 @@ int64_t respond_due_instant(struct respond_loop *loop, const struct respond_answ
         latency_ns = settings->latency_low_ns + (int64_t)(span * ls_rng_unit(&loop->rng));
         break;
     case RESPOND_EXPONENTIAL:
-        latency_ns =
-            (int64_t)(-log(1 - ls_rng_unit(&loop->rng)) * (double)settings->latency_low_ns);
+        latency_ns = draw_exponential(loop, settings->latency_low_ns);
         break;
     }
-    return now_ns + latency_ns + answer->later_ns;
+    return from_ns + latency_ns + answer->later_ns;
 }
 
 static bool grow_runs(struct respond_conn *conn)

@@ -78,6 +78,7 @@ struct respond_loop {
     struct respond_tally tally;
     struct respond_cache cache;
     struct ls_rng rng;
+    int64_t queue_free_ns;      /* when the queue's server has served all that have come so far */
     struct ls_hist *lateness;   /* owned by the server */
     struct respond_conn **heap; /* by due instant; owned by the server */
     uint32_t heap_len;

@@ -43,6 +43,7 @@ struct raw {
     const char *body;
     uint64_t body_bytes;
     const char *latency;
+    const char *queue;
     const char *stall;
     int64_t spin_ns;
     struct ls_option_list every;
@@ -77,6 +78,9 @@ static const struct ls_option options[] = {
       "a body of N bytes: 0123456789 over and over" },
     { "latency", 0, LS_OPTION_TEXT, AT(latency), "LAW", NULL, 1, 0,
       "constant:1ms, uniform:1ms-3ms, exponential:1ms; from reading a request to answering it" },
+    { "queue", 0, LS_OPTION_TEXT, AT(queue), "LAW", NULL, 1, 0,
+      "constant:1ms, exponential:1ms; requests of all connections are served one after the other, "
+      "each for that long; one thread" },
     { "stall", 0, LS_OPTION_TEXT, AT(stall), "PERIOD:LENGTH", NULL, 1, 0,
       "after each PERIOD, do nothing at all for LENGTH" },
     { "spin", 0, LS_OPTION_DURATION, AT(spin_ns), "TIME", NULL, 0, 1e9,
@@ -242,6 +246,25 @@ static enum ls_err parse_latency(const char *text, struct respond_settings *out,
     return LS_OK;
 }
 
+/* The laws of --latency, but for uniform. */
+static enum ls_err parse_queue(const char *text, struct respond_settings *out, struct ls_diag *diag)
+{
+    const char *colon = strchr(text, ':');
+    size_t len = colon != NULL ? (size_t)(colon - text) : 0;
+    bool constant = len == 8 && memcmp(text, "constant", len) == 0;
+
+    if (!constant && !(len == 11 && memcmp(text, "exponential", len) == 0))
+        return ls_fail(diag, LS_EINVAL, "--queue %s: write constant:1ms or exponential:1ms", text);
+    out->queue = constant ? RESPOND_CONSTANT : RESPOND_EXPONENTIAL;
+    if (ls_parse_duration(colon + 1, &out->queue_ns, diag) != LS_OK)
+        return ls_fail_in(diag, LS_EINVAL, "--queue %s", text);
+    if (out->queue_ns <= 0 || out->queue_ns > DURATION_MAX)
+        return ls_fail(diag, LS_ERANGE, "--queue %s: above 0 and at most an hour", text);
+    if (out->threads > 1)
+        return ls_fail(diag, LS_EINVAL, "--queue has one thread: leave --threads away");
+    return LS_OK;
+}
+
 static enum ls_err parse_stall(const char *text, struct respond_settings *out, struct ls_diag *diag)
 {
     if (parse_two(text, ':', &out->stall_period_ns, &out->stall_length_ns, diag) != LS_OK)
@@ -375,6 +398,8 @@ static enum ls_err from_raw(const struct raw *raw, struct respond_settings *out,
     }
     if (rc == LS_OK && raw->latency != NULL)
         rc = parse_latency(raw->latency, out, diag);
+    if (rc == LS_OK && raw->queue != NULL)
+        rc = parse_queue(raw->queue, out, diag);
     if (rc == LS_OK && raw->stall != NULL)
         rc = parse_stall(raw->stall, out, diag);
     for (size_t i = 0; rc == LS_OK && i < raw->every.count; i++)

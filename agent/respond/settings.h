@@ -79,6 +79,9 @@ struct respond_settings {
     enum respond_latency latency;
     int64_t latency_low_ns;  /* of UNIFORM; the value of CONSTANT; the mean of EXPONENTIAL */
     int64_t latency_high_ns; /* of UNIFORM */
+    enum respond_latency
+        queue;               /* one server for all connections: CONSTANT or EXPONENTIAL service */
+    int64_t queue_ns;        /* that it takes for a request, on average */
     int64_t stall_period_ns; /* 0: never */
     int64_t stall_length_ns;
     int64_t spin_ns; /* poll instead of sleeping for the last part of a wait */

@@ -13,7 +13,6 @@
 #define RATE_MAX_PER_S 1e9
 #define SCALE_MAX      1e6
 #define ARRIVALS_MAX   1e12 /* of a trial */
-#define DAY_NS         (86400 * LS_NS_PER_S)
 
 /* ---- parts ------------------------------------------------------------------------------------
  */
@@ -35,9 +34,8 @@ static void check_requests(struct coord_plan_checker *c, const ProtobufCMessage 
                              COORD_PLAN_SEED_MAX);
 }
 
-/* False if it is of no use; index -1: the field itself. */
-static bool check_rate(struct coord_plan_checker *c, const ProtobufCMessage *law, const char *field,
-                       int index, const Ls__Rate *rate, bool may_be_zero)
+bool coord_plan_check_rate(struct coord_plan_checker *c, const ProtobufCMessage *law,
+                           const char *field, int index, const Ls__Rate *rate, bool may_be_zero)
 {
     char text[48];
 
@@ -53,7 +51,8 @@ static bool check_rate(struct coord_plan_checker *c, const ProtobufCMessage *law
     return false;
 }
 
-static void check_queue(struct coord_plan_checker *c, const ProtobufCMessage *law, uint32_t queue)
+void coord_plan_check_queue(struct coord_plan_checker *c, const ProtobufCMessage *law,
+                            uint32_t queue)
 {
     coord_plan_check_range(c, law, "queue", queue, 0, QUEUE_MAX);
 }
@@ -64,8 +63,8 @@ static void check_queue(struct coord_plan_checker *c, const ProtobufCMessage *la
 static void check_ramp(struct coord_plan_checker *c, const Ls__Workload *w, const Ls__Ramp *ramp)
 {
     int64_t measure_ns = coord_load_measure_ns(w);
-    bool from = check_rate(c, &ramp->base, "from", -1, ramp->from, true);
-    bool to = check_rate(c, &ramp->base, "to", -1, ramp->to, true);
+    bool from = coord_plan_check_rate(c, &ramp->base, "from", -1, ramp->from, true);
+    bool to = coord_plan_check_rate(c, &ramp->base, "to", -1, ramp->to, true);
     char over[48], measure[48];
 
     if (from && to && ramp->from->per_s == 0 && ramp->to->per_s == 0)
@@ -76,8 +75,9 @@ static void check_ramp(struct coord_plan_checker *c, const Ls__Workload *w, cons
                              ls_format_duration(ramp->over->ns, over, sizeof(over)),
                              ls_format_duration(measure_ns, measure, sizeof(measure)));
     else
-        coord_plan_check_duration(c, &ramp->base, "over", ramp->over, LS_NS_PER_MS, DAY_NS);
-    check_queue(c, &ramp->base, ramp->queue);
+        coord_plan_check_duration(c, &ramp->base, "over", ramp->over, LS_NS_PER_MS,
+                                  COORD_PLAN_DAY_NS);
+    coord_plan_check_queue(c, &ramp->base, ramp->queue);
 }
 
 static void check_steps_fill(struct coord_plan_checker *c, const Ls__Workload *w,
@@ -92,7 +92,7 @@ static void check_steps_fill(struct coord_plan_checker *c, const Ls__Workload *w
                              steps->n_rates,
                              ls_format_duration(steps->each->ns, each, sizeof(each)),
                              ls_format_duration(whole_ns, whole, sizeof(whole)));
-    else if (w->measure == NULL && (whole_ns < 100 * LS_NS_PER_MS || whole_ns > DAY_NS))
+    else if (w->measure == NULL && (whole_ns < 100 * LS_NS_PER_MS || whole_ns > COORD_PLAN_DAY_NS))
         coord_plan_check_say(c, &steps->base, "each", -1,
                              "%zu steps make %s, which is out of range: 100ms to 24h",
                              steps->n_rates, ls_format_duration(whole_ns, whole, sizeof(whole)));
@@ -108,7 +108,8 @@ static void check_steps(struct coord_plan_checker *c, const Ls__Workload *w, con
     if (!coord_plan_check_few(c, &steps->base, "rates", steps->n_rates))
         return;
     for (size_t i = 0; i < steps->n_rates; i++) {
-        fine = check_rate(c, &steps->base, "rates", (int)i, steps->rates[i], true) && fine;
+        fine =
+            coord_plan_check_rate(c, &steps->base, "rates", (int)i, steps->rates[i], true) && fine;
         any = any || (fine && steps->rates[i]->per_s > 0);
     }
     if (steps->n_rates > 0 && fine && !any)
@@ -116,11 +117,12 @@ static void check_steps(struct coord_plan_checker *c, const Ls__Workload *w, con
     if (steps->each == NULL)
         coord_plan_check_say(c, &steps->base, "each", -1,
                              "is missing: how long a step lasts, such as 2s");
-    else if (steps->each->ns < LS_NS_PER_MS || steps->each->ns > DAY_NS)
-        coord_plan_check_duration(c, &steps->base, "each", steps->each, LS_NS_PER_MS, DAY_NS);
+    else if (steps->each->ns < LS_NS_PER_MS || steps->each->ns > COORD_PLAN_DAY_NS)
+        coord_plan_check_duration(c, &steps->base, "each", steps->each, LS_NS_PER_MS,
+                                  COORD_PLAN_DAY_NS);
     else if (steps->n_rates > 0)
         check_steps_fill(c, w, steps);
-    check_queue(c, &steps->base, steps->queue);
+    coord_plan_check_queue(c, &steps->base, steps->queue);
 }
 
 static void check_points(struct coord_plan_checker *c, const Ls__Workload *w,
@@ -141,7 +143,7 @@ static void check_points(struct coord_plan_checker *c, const Ls__Workload *w,
             return;
         }
         last_ns = point->at->ns;
-        if (!check_rate(c, &trace->base, "points", (int)i, point->rate, true))
+        if (!coord_plan_check_rate(c, &trace->base, "points", (int)i, point->rate, true))
             return;
         if (point->rate->per_s * trace->scale > RATE_MAX_PER_S) {
             coord_plan_check_say(c, &trace->base, "scale", -1, "makes a rate of more than 1G/s");
@@ -172,7 +174,7 @@ static void check_trace(struct coord_plan_checker *c, const Ls__Workload *w, con
                              trace->n_points, COORD_TRACE_POINTS_MAX);
     else if (trace->n_points > 0) /* none: the reason is known */
         check_points(c, w, trace);
-    check_queue(c, &trace->base, trace->queue);
+    coord_plan_check_queue(c, &trace->base, trace->queue);
 }
 
 static bool is_room(const Ls__Workload *w)
@@ -210,123 +212,6 @@ static void check_waves(struct coord_plan_checker *c, const Ls__Workload *w, con
     check_requests(c, &waves->base, waves->requests);
 }
 
-static void check_limits(struct coord_plan_checker *c, const Ls__CapacityLimits *limits)
-{
-    const struct {
-        const char *field;
-        const Ls__Duration *limit;
-    } percentiles[] = { { "p50", limits->p50 },
-                        { "p90", limits->p90 },
-                        { "p99", limits->p99 },
-                        { "p999", limits->p999 } };
-    const char *before = NULL;
-    int64_t before_ns = 0;
-
-    for (size_t i = 0; i < LS_ARRAY_LEN(percentiles); i++) {
-        const Ls__Duration *limit = percentiles[i].limit;
-        char text[48];
-
-        coord_plan_check_duration(c, &limits->base, percentiles[i].field, limit, 1000, DAY_NS);
-        if (limit == NULL)
-            continue;
-        if (before != NULL && limit->ns < before_ns)
-            coord_plan_check_say(c, &limits->base, percentiles[i].field, -1,
-                                 "is less than %s, which allows more requests to take longer than "
-                                 "%s: leave that out, or make this larger",
-                                 before, ls_format_duration(before_ns, text, sizeof(text)));
-        before = percentiles[i].field;
-        before_ns = limit->ns;
-    }
-    if (before == NULL)
-        coord_plan_check_say(c, &limits->base, "p99", -1,
-                             "is missing, and the other percentiles, too: a latency that the load "
-                             "has to stay within, such as p99: 10ms");
-    if (limits->errors != NULL && !(limits->errors->of_one > 0))
-        coord_plan_check_say(c, &limits->base, "errors", -1,
-                             "0%% cannot be shown by any number of requests: write a share such as "
-                             "0.01%%");
-    else if (limits->errors != NULL && limits->errors->of_one >= 1)
-        coord_plan_check_say(c, &limits->base, "errors", -1, "must be below 100%%");
-}
-
-static double rate_or(const Ls__Rate *rate, double otherwise)
-{
-    return rate != NULL ? rate->per_s : otherwise;
-}
-
-static void check_rates_grow(struct coord_plan_checker *c, const Ls__Capacity *capacity)
-{
-    double start = rate_or(capacity->start, COORD_DEFAULT_CAPACITY_START_PER_S);
-    double least = rate_or(capacity->least, COORD_DEFAULT_CAPACITY_LEAST_PER_S);
-    double most = rate_or(capacity->most, COORD_DEFAULT_CAPACITY_MOST_PER_S);
-    char low[48], high[48];
-
-    if (start < least || start > most)
-        coord_plan_check_say(
-            c, &capacity->base, "start", -1, "has to be from %s to %s, the least and the most",
-            ls_format_rate(least, low, sizeof(low)), ls_format_rate(most, high, sizeof(high)));
-}
-
-/* A percentile that no probe is long enough to see. */
-static void check_resolution(struct coord_plan_checker *c, const Ls__Capacity *capacity)
-{
-    const Ls__CapacityLimits *limits = capacity->limits;
-    double most = rate_or(capacity->most, COORD_DEFAULT_CAPACITY_MOST_PER_S);
-    int64_t longest_ns = capacity->longest_probe != NULL ? capacity->longest_probe->ns
-                                                         : COORD_DEFAULT_CAPACITY_LONGEST_NS;
-    double one_in = limits->p999 != NULL  ? 1000
-                    : limits->p99 != NULL ? 100
-                    : limits->p90 != NULL ? 10
-                                          : 2;
-    double needed_ns = COORD_CAPACITY_TAIL * one_in / most * 1e9;
-    char longest[48], needed[48], rate[48];
-
-    if (needed_ns > (double)longest_ns)
-        coord_plan_check_say(c, &capacity->base, "longest_probe", -1,
-                             "%s is too short for one request in %.0f that may take longer: even "
-                             "at %s, the most, that takes %s to see",
-                             ls_format_duration(longest_ns, longest, sizeof(longest)), one_in,
-                             ls_format_rate(most, rate, sizeof(rate)),
-                             ls_human_duration(needed_ns, needed, sizeof(needed)));
-}
-
-static void check_capacity(struct coord_plan_checker *c, const Ls__Workload *w,
-                           const Ls__Capacity *capacity)
-{
-    int64_t probe_ns =
-        capacity->probe != NULL ? capacity->probe->ns : COORD_DEFAULT_CAPACITY_PROBE_NS;
-
-    if (capacity->limits == NULL)
-        coord_plan_check_say(c, &capacity->base, "limits", -1,
-                             "is missing: what has to hold, such as {p99: 10ms}");
-    else
-        check_limits(c, capacity->limits);
-    if ((capacity->start == NULL ||
-         check_rate(c, &capacity->base, "start", -1, capacity->start, false)) &&
-        (capacity->least == NULL ||
-         check_rate(c, &capacity->base, "least", -1, capacity->least, false)) &&
-        (capacity->most == NULL ||
-         check_rate(c, &capacity->base, "most", -1, capacity->most, false)))
-        check_rates_grow(c, capacity);
-    if (capacity->limits != NULL)
-        check_resolution(c, capacity);
-    coord_plan_check_duration(c, &capacity->base, "budget", capacity->budget, 10 * LS_NS_PER_S,
-                              DAY_NS);
-    coord_plan_check_duration(c, &capacity->base, "probe", capacity->probe, LS_NS_PER_S, DAY_NS);
-    coord_plan_check_duration(c, &capacity->base, "longest_probe", capacity->longest_probe,
-                              probe_ns, DAY_NS);
-    coord_plan_check_duration(c, &capacity->base, "confirm", capacity->confirm, LS_NS_PER_S,
-                              DAY_NS);
-    if (capacity->precision != NULL &&
-        !(capacity->precision->of_one >= 0.001 && capacity->precision->of_one <= 0.5))
-        coord_plan_check_say(c, &capacity->base, "precision", -1, "is out of range: 0.1%% to 50%%");
-    if (w->measure != NULL)
-        coord_plan_check_say(c, &w->base, "measure", -1,
-                             "a search chooses the lengths of its windows itself: leave it out, or "
-                             "set load.capacity.confirm");
-    check_queue(c, &capacity->base, capacity->queue);
-}
-
 static void check_law(struct coord_plan_checker *c, const Ls__Workload *w)
 {
     const Ls__Load *load = w->load;
@@ -336,12 +221,14 @@ static void check_law(struct coord_plan_checker *c, const Ls__Workload *w)
         check_requests(c, &load->closed->base, load->closed->requests);
         return;
     case LS__LOAD__LAW_CONSTANT:
-        (void)check_rate(c, &load->constant->base, "rate", -1, load->constant->rate, false);
-        check_queue(c, &load->constant->base, load->constant->queue);
+        (void)coord_plan_check_rate(c, &load->constant->base, "rate", -1, load->constant->rate,
+                                    false);
+        coord_plan_check_queue(c, &load->constant->base, load->constant->queue);
         return;
     case LS__LOAD__LAW_POISSON:
-        (void)check_rate(c, &load->poisson->base, "rate", -1, load->poisson->rate, false);
-        check_queue(c, &load->poisson->base, load->poisson->queue);
+        (void)coord_plan_check_rate(c, &load->poisson->base, "rate", -1, load->poisson->rate,
+                                    false);
+        coord_plan_check_queue(c, &load->poisson->base, load->poisson->queue);
         return;
     case LS__LOAD__LAW_RAMP:
         check_ramp(c, w, load->ramp);
@@ -356,7 +243,10 @@ static void check_law(struct coord_plan_checker *c, const Ls__Workload *w)
         check_waves(c, w, load->waves);
         return;
     case LS__LOAD__LAW_CAPACITY:
-        check_capacity(c, w, load->capacity);
+        coord_plan_check_capacity(c, w, load->capacity);
+        return;
+    case LS__LOAD__LAW_LADDER:
+        coord_plan_check_ladder(c, w, load->ladder);
         return;
     default:
         return; /* closed, by default */
@@ -415,7 +305,7 @@ static void check_lifetime(struct coord_plan_checker *c, const Ls__Workload *w)
         coord_plan_check_say(c, &lifetime->base, "requests", -1, "is out of range: 1 to %" PRIu64,
                              COORD_PLAN_SEED_MAX);
     coord_plan_check_duration(c, &lifetime->base, "time", lifetime->time, 100 * LS_NS_PER_MS,
-                              DAY_NS);
+                              COORD_PLAN_DAY_NS);
 }
 
 static void check_min_wait(struct coord_plan_checker *c, const Ls__Workload *w)

@@ -4,15 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/units.h"
 #include "coordinator/plan/plan_check_parts.h"
+#include "coordinator/plan/trials.h"
 
 /* ---- kinds ------------------------------------------------------------------------------------
  */
 
 bool coord_load_is_open(const Ls__Workload *w)
 {
-    return w->load->law_case != LS__LOAD__LAW_CLOSED && w->load->law_case != LS__LOAD__LAW_WAVES;
+    return w->load->law_case != LS__LOAD__LAW_CLOSED && w->load->law_case != LS__LOAD__LAW_WAVES &&
+           w->load->law_case != LS__LOAD__LAW_LADDER;
 }
 
 bool coord_load_is_fixed_count(const Ls__Workload *w)
@@ -32,9 +35,80 @@ bool coord_load_is_search(const Ls__Workload *w)
     return w->load != NULL && w->load->law_case == LS__LOAD__LAW_CAPACITY;
 }
 
+bool coord_load_is_ladder(const Ls__Workload *w)
+{
+    return w->load != NULL && w->load->law_case == LS__LOAD__LAW_LADDER;
+}
+
+static int64_t given_or(const Ls__Duration *duration, int64_t otherwise_ns)
+{
+    return duration != NULL ? duration->ns : otherwise_ns;
+}
+
+static int64_t part_of(int64_t ns, int64_t parts, int64_t least_ns, int64_t most_ns)
+{
+    int64_t part_ns = ns / parts;
+
+    return part_ns < least_ns ? least_ns : part_ns > most_ns ? most_ns : part_ns;
+}
+
+int64_t coord_capacity_budget_ns(const Ls__Capacity *capacity)
+{
+    return given_or(capacity->budget, COORD_DEFAULT_CAPACITY_BUDGET_NS);
+}
+
+int64_t coord_capacity_probe_ns(const Ls__Capacity *capacity)
+{
+    return given_or(capacity->probe,
+                    part_of(coord_capacity_budget_ns(capacity), 60, LS_NS_PER_S, 2 * LS_NS_PER_S));
+}
+
+int64_t coord_capacity_longest_ns(const Ls__Capacity *capacity)
+{
+    int64_t least_ns = coord_capacity_probe_ns(capacity);
+    int64_t ns =
+        given_or(capacity->longest_probe, part_of(coord_capacity_budget_ns(capacity), 12,
+                                                  LS_NS_PER_S, COORD_DEFAULT_CAPACITY_LONGEST_NS));
+
+    return capacity->longest_probe == NULL && ns < least_ns ? least_ns : ns;
+}
+
+int64_t coord_capacity_confirm_ns(const Ls__Capacity *capacity)
+{
+    return given_or(capacity->confirm, part_of(coord_capacity_budget_ns(capacity), 12, LS_NS_PER_S,
+                                               COORD_DEFAULT_CAPACITY_CONFIRM_NS));
+}
+
+int64_t coord_load_profile_ns(const Ls__Workload *w)
+{
+    const Ls__Capacity *capacity = coord_load_is_search(w) ? w->load->capacity : NULL;
+    int64_t step_ns, around_ns;
+
+    if (capacity == NULL || !capacity->profile)
+        return 0;
+    step_ns = capacity->profile_step != NULL ? capacity->profile_step->ns
+                                             : COORD_DEFAULT_CAPACITY_STEP_NS;
+    around_ns = COORD_TRIAL_OVERHEAD_NS +
+                (w->warmup != NULL ? w->warmup->ns : coord_load_default_warmup_ns(w));
+    return COORD_PROFILE_STEP_COUNT * step_ns +
+           COORD_PROFILE_BURST_COUNT * (COORD_PROFILE_BURST_NS + COORD_PROFILE_REST_NS) +
+           2 * around_ns;
+}
+
+int64_t coord_load_parts_ns(const Ls__Workload *w)
+{
+    if (coord_load_is_search(w))
+        return coord_capacity_budget_ns(w->load->capacity);
+    if (coord_load_is_ladder(w))
+        return (int64_t)(w->load->ladder->n_connections * w->load->ladder->passes) *
+               (w->load->ladder->each->ns + w->warmup->ns + COORD_TRIAL_OVERHEAD_NS);
+    return 0;
+}
+
 int64_t coord_load_default_warmup_ns(const Ls__Workload *w)
 {
-    return coord_load_is_search(w) ? COORD_DEFAULT_CAPACITY_WARMUP_NS : COORD_DEFAULT_WARMUP_NS;
+    return coord_load_is_search(w) || coord_load_is_ladder(w) ? COORD_DEFAULT_CAPACITY_WARMUP_NS
+                                                              : COORD_DEFAULT_WARMUP_NS;
 }
 
 bool coord_load_has_gaps(const Ls__Workload *w)
@@ -90,9 +164,11 @@ int64_t coord_load_measure_ns(const Ls__Workload *w)
 
     if (w->measure != NULL)
         return w->measure->ns;
+    if (coord_load_is_ladder(w))
+        return w->load->ladder->each != NULL ? w->load->ladder->each->ns
+                                             : COORD_DEFAULT_LADDER_EACH_NS;
     if (coord_load_is_search(w))
-        return w->load->capacity->confirm != NULL ? w->load->capacity->confirm->ns
-                                                  : COORD_DEFAULT_CAPACITY_CONFIRM_NS;
+        return coord_capacity_confirm_ns(w->load->capacity);
     if (steps == NULL)
         return COORD_DEFAULT_MEASURE_NS;
     if (steps->each == NULL || steps->each->ns <= 0 || steps->n_rates == 0 ||
@@ -281,6 +357,15 @@ static void describe_capacity(const Ls__Capacity *capacity, char out[COORD_LAW_T
                                 limits[i].name);
 }
 
+static void describe_ladder(const Ls__Ladder *ladder, char out[COORD_LAW_TEXT_MAX])
+{
+    (void)snprintf(out, COORD_LAW_TEXT_MAX,
+                   "ladder of %" PRIu32 " to %" PRIu32 " connections, %zu rungs, %" PRIu32
+                   " passes",
+                   ladder->connections[0], ladder->connections[ladder->n_connections - 1],
+                   ladder->n_connections, ladder->passes);
+}
+
 const char *coord_load_describe(const Ls__Workload *w, char out[COORD_LAW_TEXT_MAX])
 {
     char text[48];
@@ -303,6 +388,9 @@ const char *coord_load_describe(const Ls__Workload *w, char out[COORD_LAW_TEXT_M
         break;
     case LS__LOAD__LAW_CAPACITY:
         describe_capacity(w->load->capacity, out);
+        break;
+    case LS__LOAD__LAW_LADDER:
+        describe_ladder(w->load->ladder, out);
         break;
     case LS__LOAD__LAW_WAVES:
         (void)snprintf(text, sizeof(text), "waves of %" PRIu32 "%s", w->load->waves->size,

@@ -14,6 +14,22 @@
 
 #define COORD_LAW_TEXT_MAX 160u
 
+/* The profile of a search, as shares of the capacity: steps up and down, and bursts, each after a
+ * stretch of low load. */
+#define COORD_PROFILE_STEPS                         \
+    {                                               \
+        0.5, 0.8, 1.0, 1.2, 1.5, 1.2, 1.0, 0.8, 0.5 \
+    }
+#define COORD_PROFILE_STEP_COUNT 9
+#define COORD_PROFILE_BURSTS \
+    {                        \
+        1.1, 1.25, 1.5, 2, 3 \
+    }
+#define COORD_PROFILE_BURST_COUNT 5
+#define COORD_PROFILE_BURST_NS    INT64_C(250000000)
+#define COORD_PROFILE_REST_NS     INT64_C(1250000000) /* after each burst, and before the first */
+#define COORD_PROFILE_REST        0.5
+
 /* Requests are due at instants of their own, whatever the server does. */
 bool coord_load_is_open(const Ls__Workload *workload);
 bool coord_load_is_fixed_count(const Ls__Workload *workload);
@@ -28,6 +44,12 @@ uint32_t coord_load_queue(const Ls__Workload *workload);
 uint32_t coord_load_pipeline(const Ls__Workload *workload);
 /* The rate is what is looked for: a trial is a search of many probes. Any workload. */
 bool coord_load_is_search(const Ls__Workload *workload);
+/* A trial is a climb of many rungs. Any workload. */
+bool coord_load_is_ladder(const Ls__Workload *workload);
+/* How long all probes, or rungs, of such a workload may take together; without either: 0. */
+int64_t coord_load_parts_ns(const Ls__Workload *workload);
+/* How long a search's profile takes; 0: it has none. Any workload. */
+int64_t coord_load_profile_ns(const Ls__Workload *workload);
 int64_t coord_load_default_warmup_ns(const Ls__Workload *workload); /* any workload */
 
 /* Length of the measure window: as given, all steps, or the default. Any workload; 0 if it cannot
@@ -37,6 +59,12 @@ int64_t coord_load_measure_ns(const Ls__Workload *workload);
  * has no open law, or not one that is complete. */
 double coord_load_offered_per_s(const Ls__Workload *workload);
 double coord_load_warmup_per_s(const Ls__Workload *workload);
+
+/* As given, or by default: windows are parts of the budget. Any search. */
+int64_t coord_capacity_budget_ns(const Ls__Capacity *capacity);
+int64_t coord_capacity_probe_ns(const Ls__Capacity *capacity);
+int64_t coord_capacity_longest_ns(const Ls__Capacity *capacity);
+int64_t coord_capacity_confirm_ns(const Ls__Capacity *capacity);
 
 /* What a search holds the load to, one by one, errors last. out has room for
  * COORD_LOAD_LIMITS_MAX. Returns how many there are. */

@@ -7,6 +7,7 @@
 
 #define COORD_PLAN_CONNECTIONS_MAX 1000000u
 #define COORD_PLAN_INSTANCES_MAX   256u /* of a target, and processes that have to be ready */
+#define COORD_PLAN_DAY_NS          (86400 * INT64_C(1000000000))
 
 /* The first problem with a value is enough, but every value is looked at. Parts of the plan that
  * could not be read are absent, so nothing below may rely on anything being there. */
@@ -70,6 +71,15 @@ const char *coord_plan_variable(const char *name);
 void coord_plan_check_tls(struct coord_plan_checker *c, const Ls__Tls *tls);
 void coord_plan_check_target(struct coord_plan_checker *c, const Ls__Target *target);
 void coord_plan_check_workload(struct coord_plan_checker *c, const Ls__Workload *workload);
+/* False if a rate is of no use; index -1: the field itself. */
+bool coord_plan_check_rate(struct coord_plan_checker *c, const ProtobufCMessage *law,
+                           const char *field, int index, const Ls__Rate *rate, bool may_be_zero);
+void coord_plan_check_queue(struct coord_plan_checker *c, const ProtobufCMessage *law,
+                            uint32_t queue);
+void coord_plan_check_capacity(struct coord_plan_checker *c, const Ls__Workload *workload,
+                               const Ls__Capacity *capacity);
+void coord_plan_check_ladder(struct coord_plan_checker *c, const Ls__Workload *workload,
+                             const Ls__Ladder *ladder);
 /* Arrival law, think time and lifetime. */
 void coord_plan_check_load(struct coord_plan_checker *c, const Ls__Workload *workload);
 void coord_plan_check_http(struct coord_plan_checker *c, const Ls__Http *http);
@@ -114,11 +124,14 @@ enum ls_err coord_plan_first_values(Ls__Request *request, const Ls__Data *data,
 #define COORD_DEFAULT_CAPACITY_LEAST_PER_S 1
 #define COORD_DEFAULT_CAPACITY_MOST_PER_S  10e6
 #define COORD_DEFAULT_CAPACITY_BUDGET_NS   INT64_C(180000000000)
-#define COORD_DEFAULT_CAPACITY_PROBE_NS    INT64_C(2000000000)
 #define COORD_DEFAULT_CAPACITY_LONGEST_NS  INT64_C(15000000000)
 #define COORD_DEFAULT_CAPACITY_CONFIRM_NS  INT64_C(15000000000)
 #define COORD_DEFAULT_CAPACITY_PRECISION   0.02
 #define COORD_DEFAULT_CAPACITY_ERRORS      0.001
+#define COORD_DEFAULT_CAPACITY_SETTLE_NS   INT64_C(1000000000)
+#define COORD_DEFAULT_CAPACITY_STEP_NS     INT64_C(2000000000)
+#define COORD_CAPACITY_PROBES_LEAST        4
+#define COORD_DEFAULT_LADDER_EACH_NS       INT64_C(3000000000)
 #define COORD_DEFAULT_START_SKEW_NS        INT64_C(5000000)
 
 #endif

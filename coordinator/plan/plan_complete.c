@@ -143,21 +143,59 @@ static bool fill_share(Ls__Share **share, double of_one)
     return *share != NULL;
 }
 
+static bool fill_settle(Ls__Capacity *capacity)
+{
+    if (capacity->server == LS__SERVER_STATE__SERVER_STATE_SETTLED &&
+        !fill_duration(&capacity->settle, COORD_DEFAULT_CAPACITY_SETTLE_NS))
+        return false;
+    return !capacity->profile ||
+           fill_duration(&capacity->profile_step, COORD_DEFAULT_CAPACITY_STEP_NS);
+}
+
 static bool complete_capacity(Ls__Capacity *capacity)
 {
-    capacity->has_arrivals = capacity->has_queue = 1;
+    capacity->has_arrivals = capacity->has_queue = capacity->has_server = 1;
+    capacity->has_profile = 1;
     return fill_rate(&capacity->start, COORD_DEFAULT_CAPACITY_START_PER_S) &&
            fill_rate(&capacity->least, COORD_DEFAULT_CAPACITY_LEAST_PER_S) &&
            fill_rate(&capacity->most, COORD_DEFAULT_CAPACITY_MOST_PER_S) &&
-           fill_duration(&capacity->budget, COORD_DEFAULT_CAPACITY_BUDGET_NS) &&
-           fill_duration(&capacity->probe, COORD_DEFAULT_CAPACITY_PROBE_NS) &&
-           fill_duration(&capacity->longest_probe, COORD_DEFAULT_CAPACITY_LONGEST_NS) &&
-           fill_duration(&capacity->confirm, COORD_DEFAULT_CAPACITY_CONFIRM_NS) &&
+           fill_duration(&capacity->budget, coord_capacity_budget_ns(capacity)) &&
+           fill_duration(&capacity->probe, coord_capacity_probe_ns(capacity)) &&
+           fill_duration(&capacity->longest_probe, coord_capacity_longest_ns(capacity)) &&
+           fill_duration(&capacity->confirm, coord_capacity_confirm_ns(capacity)) &&
+           fill_settle(capacity) &&
            fill_share(&capacity->precision, COORD_DEFAULT_CAPACITY_PRECISION) &&
            fill_share(&capacity->limits->errors, COORD_DEFAULT_CAPACITY_ERRORS);
 }
 
-static bool complete_load(Ls__Workload *w)
+/* Powers of two up to the workload's connections, from one for each client on. */
+static bool complete_rungs(Ls__Ladder *ladder, uint32_t least, uint32_t most)
+{
+    uint32_t rung = 1;
+
+    ladder->connections = malloc(33 * sizeof(*ladder->connections));
+    if (ladder->connections == NULL)
+        return false;
+    while (rung < least)
+        rung *= 2;
+    for (; rung < most; rung *= 2)
+        ladder->connections[ladder->n_connections++] = rung;
+    ladder->connections[ladder->n_connections++] = most;
+    return true;
+}
+
+static bool complete_ladder(Ls__Workload *w, uint32_t clients)
+{
+    Ls__Ladder *ladder = w->load->ladder;
+
+    ladder->has_passes = 1;
+    if (ladder->n_connections == 0 && !complete_rungs(ladder, clients, w->connections))
+        return false;
+    w->connections = ladder->connections[ladder->n_connections - 1];
+    return fill_duration(&ladder->each, COORD_DEFAULT_LADDER_EACH_NS);
+}
+
+static bool complete_load(Ls__Workload *w, uint32_t clients)
 {
     w->load = or_new(w->load, &ls__load__descriptor);
     if (w->load == NULL)
@@ -192,6 +230,8 @@ static bool complete_load(Ls__Workload *w)
         return true;
     case LS__LOAD__LAW_CAPACITY:
         return complete_capacity(w->load->capacity);
+    case LS__LOAD__LAW_LADDER:
+        return complete_ladder(w, clients);
     default:
         return true;
     }
@@ -266,10 +306,10 @@ static bool complete_process(Ls__Workload *w)
     w->connections = 0;
     return fill_duration(&w->warmup, 0) && fill_duration(&w->measure, 0) &&
            fill_duration(&w->timeout, COORD_DEFAULT_PROCESS_TIMEOUT_NS) &&
-           fill_duration(&w->interval, COORD_DEFAULT_INTERVAL_NS) && complete_load(w);
+           fill_duration(&w->interval, COORD_DEFAULT_INTERVAL_NS) && complete_load(w, 1);
 }
 
-static bool complete_workload(Ls__Workload *w)
+static bool complete_workload(Ls__Workload *w, uint32_t clients)
 {
     int64_t interval_ns = COORD_DEFAULT_INTERVAL_NS;
 
@@ -284,7 +324,7 @@ static bool complete_workload(Ls__Workload *w)
         return false;
     if (w->measure->ns < interval_ns)
         interval_ns = w->measure->ns;
-    if (!fill_duration(&w->interval, interval_ns) || !complete_load(w))
+    if (!fill_duration(&w->interval, interval_ns) || !complete_load(w, clients))
         return false;
     w->has_connections = 1;
     w->has_pacing = w->has_io = w->has_receive_stamps = 1;
@@ -479,7 +519,7 @@ enum ls_err coord_plan_complete(Ls__Plan *plan, const char *base_dir)
     plan->schedule->has_order = 1;
     plan->schedule->has_discard = 1;
     for (size_t i = 0; i < plan->n_workloads; i++) {
-        if (!complete_workload(plan->workloads[i]))
+        if (!complete_workload(plan->workloads[i], plan->fleet->clients))
             return LS_ENOMEM;
     }
     for (size_t i = 0; i < plan->n_tables; i++) {

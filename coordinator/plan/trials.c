@@ -205,7 +205,7 @@ static void add_trial(const Ls__Plan *plan, const struct coord_trial *trial,
     uint32_t per_client =
         plan->fleet->clients > 0 ? (uint32_t)ls_share(w->connections, plan->fleet->clients, 0) : 0;
     int64_t window_ns =
-        coord_load_is_search(w) ? w->load->capacity->budget->ns : w->warmup->ns + w->measure->ns;
+        coord_load_parts_ns(w) > 0 ? coord_load_parts_ns(w) : w->warmup->ns + w->measure->ns;
 
     budget->expected_ns += COORD_TRIAL_OVERHEAD_NS + window_ns;
     budget->longest_ns += COORD_TRIAL_OVERHEAD_NS + window_ns + w->timeout->ns +

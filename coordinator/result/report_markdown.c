@@ -116,10 +116,15 @@ void coord_report_markdown(const Ls__Result *result, struct ls_buf *out)
         ls_buf_adds(out, "\n");
     }
     for (size_t i = 0; i < result->n_trials; i++) {
-        if (result->trials[i]->capacity == NULL)
+        const Ls__Trial *trial = result->trials[i];
+
+        if (trial->capacity == NULL && trial->ladder == NULL)
             continue;
-        heading(out, "##", "Probes");
-        coord_part_probes(result->trials[i], &rows);
+        heading(out, "##", trial->ladder != NULL ? "Ladder" : "Probes");
+        if (trial->ladder != NULL)
+            coord_part_rungs(trial, &rows);
+        else
+            coord_part_probes(trial, &rows);
         table(out, &rows);
     }
     if (result->n_trials > 1) {

@@ -26,6 +26,10 @@ void coord_part_trials(const Ls__Result *result, bool all, struct coord_table *o
 void coord_part_latency(const Ls__Trial *trial, struct coord_table *out);
 /* The probes of a search by their rates: throughput and latency over load. No row: it was none. */
 void coord_part_probes(const Ls__Trial *trial, struct coord_table *out);
+/* The rungs of a ladder, as they were climbed. No row: it was none. */
+void coord_part_rungs(const Ls__Trial *trial, struct coord_table *out);
+/* Of a search or a ladder, with bars of characters. */
+void coord_part_curve(const Ls__Trial *trial, struct coord_table *out);
 void coord_part_standings(const Ls__Result *result, struct coord_table *out);
 /* A table in the shape of the plan's. Its columns' names are the page's, which has to outlive it.
  */
@@ -45,7 +49,11 @@ void coord_part_load(const Ls__Result *result, const char *workload, struct coor
 void coord_part_page_notes(const Ls__Page *page, struct coord_say *say);
 /* "nginx: 1.21x (1.18 to 1.25) more requests/s than node", "no difference shown ..." */
 void coord_part_comparisons(const Ls__Result *result, const char *workload, struct coord_say *say);
-/* What searches of this workload found, one by one. */
+/* Whether a network is in the figures. */
+void coord_part_path(const Ls__Trial *trial, struct coord_say *say);
+/* Its round trips, and how much of the latency they are. */
+void coord_part_network(const Ls__Trial *trial, struct coord_say *say);
+/* What searches and ladders of this workload found, one by one. */
 void coord_part_capacity(const Ls__Result *result, const char *workload, struct coord_say *say);
 /* What is to be known of a workload's summary: trials left out, spread. */
 void coord_part_notes(const Ls__Result *result, const char *workload, struct coord_say *say);

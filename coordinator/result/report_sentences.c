@@ -138,6 +138,7 @@ void coord_part_load(const Ls__Result *result, const char *workload, struct coor
     else
         say(to, COORD_STYLE_NONE,
             "Latency is service time: from the first byte sent to the answer's end.");
+    coord_part_path(trial, to);
     say_pace(trial, to);
     say_reading(trial, to);
     if (trial->http2 != NULL)
@@ -535,6 +536,7 @@ void coord_part_details(const Ls__Trial *trial, struct coord_say *to)
     if (trial->server != NULL)
         say_server(trial->server, to);
     say_clients(trial, to);
+    coord_part_network(trial, to);
 }
 
 /* ---- what and where */

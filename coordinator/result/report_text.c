@@ -129,16 +129,25 @@ static void workload(struct page *page, const Ls__Result *result, const char *na
     page->out->ok = page->out->ok && !to.failed;
 }
 
+/* Searches and ladders: what was measured one by one, and its curve. */
 static void searches(struct page *page, const Ls__Result *result)
 {
     struct coord_table rows;
 
     for (size_t i = 0; i < result->n_trials; i++) {
-        if (result->trials[i]->capacity == NULL)
+        const Ls__Trial *trial = result->trials[i];
+
+        if (trial->capacity == NULL && trial->ladder == NULL)
             continue;
         ls_buf_adds(page->out, "\n");
-        heading(page, "Probes", result->trials[i]->target);
-        coord_part_probes(result->trials[i], &rows);
+        heading(page, trial->ladder != NULL ? "Ladder" : "Probes", trial->target);
+        if (trial->ladder != NULL)
+            coord_part_rungs(trial, &rows);
+        else
+            coord_part_probes(trial, &rows);
+        table(page, &rows);
+        ls_buf_adds(page->out, "\n");
+        coord_part_curve(trial, &rows);
         table(page, &rows);
     }
 }

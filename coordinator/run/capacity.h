@@ -118,7 +118,7 @@ struct coord_capacity_answer {
     double low_per_s;  /* 95 % interval of where the limits begin to break */
     double high_per_s;
     enum coord_limited_by limited_by; /* CLIENT: the rate is a lower bound */
-    char why[240];                    /* one sentence: settled by what, or not for what reason */
+    char why[320];                    /* one sentence: settled by what, or not for what reason */
 };
 
 struct coord_capacity;

@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "coordinator/exit.h"
 #include "coordinator/plan/load_law.h"
+#include "coordinator/result/message.h"
 
 enum ls_err coord_fill_text(char **field, const char *text)
 {
@@ -256,6 +257,23 @@ Ls__Trial *coord_fill_trial(const struct coord_trial *trial, int64_t started_wal
         return message;
     ls__trial__free_unpacked(message, NULL);
     return NULL;
+}
+
+Ls__Knee *coord_fill_knee(const struct coord_knee *knee)
+{
+    Ls__Knee *to = coord_message_new(&ls__knee__descriptor);
+
+    if (to == NULL)
+        return NULL;
+    to->at = knee->at;
+    to->low = knee->low;
+    to->high = knee->high;
+    to->bend = knee->bend;
+    if (!coord_message_string(&to->method, COORD_KNEE_METHOD)) {
+        coord_message_free(to);
+        return NULL;
+    }
+    return to;
 }
 
 enum ls_err coord_fill_add_trial(Ls__Result *result, Ls__Trial *trial, struct ls_diag *diag)

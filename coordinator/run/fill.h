@@ -5,6 +5,7 @@
 
 #include "common/err.h"
 #include "coordinator/fleet/fleet.h"
+#include "coordinator/run/knee.h"
 #include "coordinator/run/run.h"
 
 /* *field = a copy of text; what it held before is freed. LS_ENOMEM. */
@@ -30,6 +31,8 @@ Ls__Trial *coord_fill_trial(const struct coord_trial *trial, int64_t started_wal
 /* What a run of this would do, as the result of a run that has not begun: status "checked", trials
  * "planned". NULL: out of memory. */
 Ls__Result *coord_fill_planned(const struct coord_run_options *options);
+/* NULL: out of memory. */
+Ls__Knee *coord_fill_knee(const struct coord_knee *knee);
 /* Takes the trial over, also when it fails. */
 enum ls_err coord_fill_add_trial(Ls__Result *result, Ls__Trial *trial,
                                  struct ls_diag *diag) LS_NODISCARD;

@@ -10,6 +10,7 @@
 #include "coordinator/result/requests.h"
 #include "coordinator/run/merge_http2.h"
 #include "coordinator/run/merge_internal.h"
+#include "coordinator/run/merge_network.h"
 
 #define CLOCK_ERROR_MAX_NS (INT64_C(1) << 50) /* 13 days: as good as unknown */
 
@@ -413,6 +414,8 @@ static void fill_client(struct finish *f, const struct merge_agent *agent)
         client->start_offset_ns = started(agent, final->started_ns) - f->merge->start_ns;
         client->start_offset_error_ns = at_start(agent)->error_ns;
         fill_host(f, client, final);
+        f->no_memory =
+            !coord_merge_network(&client->network, final->network, f->duration_ns) || f->no_memory;
     }
     fill_cpu(f, client, final);
     fill_client_latencies(f, client, agent);
@@ -492,6 +495,7 @@ static void fill_clients(struct finish *f)
     }
     trial->throughput_per_s = per_second(f, ok_in_window); /* one division, one rounding */
     fill_trial_latencies(f);
+    f->no_memory = !coord_merge_networks(trial) || f->no_memory;
 }
 
 static bool fill_slower(struct finish *f, Ls__Interval *interval, const struct merge_point *point)

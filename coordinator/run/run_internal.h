@@ -9,6 +9,7 @@
 #include "coordinator/fleet/fleet.h"
 #include "coordinator/result/store.h"
 #include "coordinator/run/ceiling.h"
+#include "coordinator/run/limited_by.h"
 #include "coordinator/run/merge.h"
 #include "coordinator/run/progress.h"
 #include "coordinator/run/run.h"
@@ -91,6 +92,52 @@ void run_load_calibration(struct run *r);
  * the disk did not take it. */
 enum ls_err run_measure(struct run *r, const struct coord_trial *trial, const char *part,
                         Ls__Trial **out_trial, struct ls_diag *diag) LS_NODISCARD;
+/* run_part.c: a trial of several, such as a probe of a search, with a workload of its own and a
+ * folder that is called by number. What is wrong with it is a finding, not the run's failure.
+ * *out_trial as above. */
+enum ls_err run_part(struct run *r, const struct coord_trial *whole, const Ls__Workload *workload,
+                     const char *kind, uint32_t number, Ls__Trial **out_trial,
+                     struct ls_diag *diag) LS_NODISCARD;
+/* Whose limit such a part met; limits NULL: it was held to none. */
+void run_part_cause(const struct run *r, const struct coord_trial *whole, const Ls__Trial *measured,
+                    const struct coord_load_limit *limits, size_t limit_count,
+                    struct coord_cause *out);
+/* The workload with another load in place of its own: what differs, on the caller's stack. Nothing
+ * but workload and what it points to here is new, and it has to stay where it is. */
+struct run_load {
+    Ls__Workload workload;
+    Ls__Load load;
+    union {
+        Ls__Closed closed;
+        Ls__Poisson poisson;
+        Ls__Constant constant;
+        Ls__Trace trace;
+    } law;
+    Ls__Rate rate;
+    Ls__Duration warmup;
+    Ls__Duration measure;
+    Ls__Duration interval;
+    Ls__Duration timeout;
+};
+void run_load_init(struct run_load *load, const Ls__Workload *from, int64_t measure_ns,
+                   int64_t interval_ns, int64_t timeout_ns);
+
+/* run_profile.c: what happens beyond a capacity that was found. The run's limits are in force. */
+struct run_profile_spec {
+    const struct coord_trial *trial;
+    double capacity_per_s;
+    uint32_t limit; /* the one that decides, of the run's, whose names and shares these are */
+    const struct coord_load_limit *limits;
+    size_t limit_count;
+    int64_t timeout_ns;
+};
+/* *out_profile is the caller's, also after a failure; *out_goes_on false: interrupted. */
+enum ls_err run_profile(struct run *r, const struct run_profile_spec *spec,
+                        Ls__CapacityProfile **out_profile, bool *out_goes_on,
+                        struct ls_diag *diag) LS_NODISCARD;
+/* run_ladder.c: a trial that climbs a ladder of connections. *out_trial as above. */
+enum ls_err run_ladder(struct run *r, const struct coord_trial *trial, Ls__Trial **out_trial,
+                       struct ls_diag *diag) LS_NODISCARD;
 /* run_search.c: a trial that looks for the largest rate, probe by probe. *out_trial as above. */
 enum ls_err run_search(struct run *r, const struct coord_trial *trial, Ls__Trial **out_trial,
                        struct ls_diag *diag) LS_NODISCARD;

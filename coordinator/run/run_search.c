@@ -13,6 +13,7 @@
 #include "coordinator/result/requests.h"
 #include "coordinator/run/capacity.h"
 #include "coordinator/run/fill.h"
+#include "coordinator/run/knee.h"
 #include "coordinator/run/run_internal.h"
 #include "coordinator/run/verdict.h"
 
@@ -20,7 +21,6 @@
 #define PROBE_TIMEOUT_NS INT64_C(500000000) /* at least, and several times the largest limit */
 #define TIMEOUT_FACTOR   10
 #define INTERVAL_MIN_NS  INT64_C(50000000)
-#define SERVER_BUSY      0.90 /* of its CPUs, in a probe that breaks a limit */
 
 struct search {
     struct run *r;
@@ -38,18 +38,6 @@ struct search {
 };
 
 /* ---- one probe's load */
-
-/* The workload with a rate in place of the search. Messages and texts but these are the plan's. */
-struct probe_load {
-    Ls__Workload workload;
-    Ls__Load load;
-    Ls__Poisson poisson;
-    Ls__Constant constant;
-    Ls__Rate rate;
-    Ls__Duration measure;
-    Ls__Duration interval;
-    Ls__Duration timeout;
-};
 
 static int64_t largest_limit(const struct search *s)
 {
@@ -72,73 +60,37 @@ static int64_t timeout_of(const struct search *s)
     return ns < asked ? ns : asked;
 }
 
-static void make_load(const struct search *s, const struct coord_capacity_probe *probe,
-                      struct probe_load *p)
+static int64_t interval_of(int64_t window_ns)
 {
-    bool constant = s->plan->arrivals == LS__ARRIVALS__ARRIVALS_CONSTANT;
-    int64_t interval_ns = probe->window_ns / COORD_CAPACITY_BATCHES;
+    int64_t ns = window_ns / COORD_CAPACITY_BATCHES;
 
-    p->workload = *s->trial->workload;
-    ls__load__init(&p->load);
-    ls__poisson__init(&p->poisson);
-    ls__constant__init(&p->constant);
-    ls__rate__init(&p->rate);
-    ls__duration__init(&p->measure);
-    ls__duration__init(&p->interval);
-    ls__duration__init(&p->timeout);
+    return ns > INTERVAL_MIN_NS ? ns : INTERVAL_MIN_NS;
+}
+
+static void make_load(const struct search *s, const struct coord_capacity_probe *probe,
+                      struct run_load *p)
+{
+    run_load_init(p, s->trial->workload, probe->window_ns, interval_of(probe->window_ns),
+                  timeout_of(s));
     p->rate.per_s = probe->rate_per_s;
-    p->poisson.rate = p->constant.rate = &p->rate;
-    p->poisson.has_queue = p->constant.has_queue = 1;
-    p->poisson.queue = p->constant.queue = s->plan->queue;
-    if (constant) {
+    if (s->plan->arrivals == LS__ARRIVALS__ARRIVALS_CONSTANT) {
+        ls__constant__init(&p->law.constant);
+        p->law.constant.rate = &p->rate;
+        p->law.constant.has_queue = 1;
+        p->law.constant.queue = s->plan->queue;
         p->load.law_case = LS__LOAD__LAW_CONSTANT;
-        p->load.constant = &p->constant;
+        p->load.constant = &p->law.constant;
     } else {
+        ls__poisson__init(&p->law.poisson);
+        p->law.poisson.rate = &p->rate;
+        p->law.poisson.has_queue = 1;
+        p->law.poisson.queue = s->plan->queue;
         p->load.law_case = LS__LOAD__LAW_POISSON;
-        p->load.poisson = &p->poisson;
+        p->load.poisson = &p->law.poisson;
     }
-    p->measure.ns = probe->window_ns;
-    p->interval.ns = interval_ns > INTERVAL_MIN_NS ? interval_ns : INTERVAL_MIN_NS;
-    p->timeout.ns = timeout_of(s);
-    p->workload.load = &p->load;
-    p->workload.measure = &p->measure;
-    p->workload.interval = &p->interval;
-    p->workload.timeout = &p->timeout;
 }
 
 /* ---- what it came to */
-
-static bool has_reason(const Ls__Trial *trial, const char *code, Ls__Verdict least)
-{
-    for (size_t i = 0; i < trial->n_reasons; i++) {
-        if (strcmp(trial->reasons[i]->code, code) == 0 && trial->reasons[i]->verdict >= least)
-            return true;
-    }
-    return false;
-}
-
-static double server_cpus(const struct run *r)
-{
-    return r->cpus.servers > 0 ? ls_cpuset_count(&r->cpus.agents[0]) : 0;
-}
-
-static enum coord_limited_by limited_by(const struct search *s, const Ls__Trial *trial)
-{
-    const Ls__Verdict invalid = LS__VERDICT__VERDICT_INVALID;
-    double cpus = server_cpus(s->r);
-
-    if (has_reason(trial, "generator_limited", invalid) ||
-        has_reason(trial, "generator_stalled", invalid) || has_reason(trial, "send_lag", invalid))
-        return COORD_LIMITED_BY_CLIENT;
-    if (trial->server != NULL && cpus > 0 && trial->server->cpu_cores_used >= SERVER_BUSY * cpus)
-        return COORD_LIMITED_BY_SERVER;
-    if (has_reason(trial, "listen_overflows", LS__VERDICT__VERDICT_SUSPECT))
-        return COORD_LIMITED_BY_SERVER;
-    if (has_reason(trial, "tcp_retransmits", LS__VERDICT__VERDICT_SUSPECT) ||
-        has_reason(trial, "client_retransmits", LS__VERDICT__VERDICT_SUSPECT))
-        return COORD_LIMITED_BY_NETWORK;
-    return COORD_LIMITED_BY_UNKNOWN;
-}
 
 static uint64_t least_of(uint64_t a, uint64_t b)
 {
@@ -161,8 +113,8 @@ static void fill_batches(const struct search *s, const Ls__Trial *trial,
     }
 }
 
-static enum ls_err report(struct search *s, const Ls__Trial *trial, int64_t took_ns,
-                          struct ls_diag *diag)
+static enum ls_err report(struct search *s, const Ls__Trial *trial,
+                          enum coord_limited_by limited_by, int64_t took_ns, struct ls_diag *diag)
 {
     struct coord_capacity_batch *batches = calloc(trial->n_intervals + 1, sizeof(*batches));
     struct coord_capacity_seen seen = { .batches = batches,
@@ -173,8 +125,8 @@ static enum ls_err report(struct search *s, const Ls__Trial *trial, int64_t took
     if (batches == NULL)
         return ls_fail(diag, LS_ENOMEM, "no memory for the batches of a probe");
     seen.died = strcmp(trial->status, "done") != 0 || trial->requests == NULL ||
-                has_reason(trial, "target_died", LS__VERDICT__VERDICT_INVALID);
-    seen.limited_by = limited_by(s, trial);
+                coord_trial_reason(trial, "target_died", LS__VERDICT__VERDICT_INVALID) != NULL;
+    seen.limited_by = limited_by;
     if (!seen.died)
         fill_batches(s, trial, batches);
     rc = coord_capacity_report(s->capacity, &seen, diag);
@@ -202,7 +154,48 @@ static const char *finding_name(enum coord_capacity_verdict verdict)
     return names[verdict];
 }
 
-static bool add_probe(struct search *s, const Ls__Trial *trial)
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What its agents saw beside the answers. */
+static void fill_costs(Ls__CapacityProbe *probe, const Ls__Trial *trial)
+{
+    if (trial->server != NULL) {
+        probe->server_cores_used = trial->server->cpu_cores_used;
+        probe->listen_overflows = trial->server->listen_overflows;
+        probe->tcp_retransmits = trial->server->tcp_retransmits;
+    }
+    for (size_t i = 0; i < trial->n_clients; i++) {
+        const Ls__Client *client = trial->clients[i];
+
+        if (client->cpu != NULL && client->cpu->busiest > probe->client_busiest)
+            probe->client_busiest = client->cpu->busiest;
+        if (client->headroom != NULL && client->headroom->used > probe->headroom_used)
+            probe->headroom_used = client->headroom->used;
+        probe->tcp_retransmits = larger(probe->tcp_retransmits, client->tcp_retransmits);
+    }
+    if (trial->network != NULL) {
+        probe->link_used = trial->network->link_used;
+        probe->round_trip_p50_ns = trial->network->round_trip_p50_ns;
+    }
+}
+
+static double good_per_s(const Ls__Trial *trial, uint32_t limit, int64_t window_ns)
+{
+    uint64_t good = 0;
+
+    for (size_t i = 0; i < trial->n_intervals; i++) {
+        const Ls__Interval *interval = trial->intervals[i];
+        uint64_t slower = limit < interval->n_slower ? interval->slower[limit] : 0;
+
+        good += interval->completed > slower ? interval->completed - slower : 0;
+    }
+    return (double)good / ((double)window_ns / 1e9);
+}
+
+static bool add_probe(struct search *s, const Ls__Trial *trial, const struct coord_cause *cause)
 {
     const struct coord_capacity_point *points;
     size_t n = coord_capacity_points(s->capacity, &points);
@@ -213,18 +206,20 @@ static bool add_probe(struct search *s, const Ls__Trial *trial)
     if (probe == NULL ||
         !coord_message_string(&probe->kind, coord_capacity_kind_name(point->probe.kind)) ||
         !coord_message_string(&probe->limited_by, coord_limited_by_name(point->limited_by)) ||
+        !coord_message_string(&probe->limited_why, cause->why) ||
         !coord_message_string(&probe->folder, trial->folder) ||
         !coord_message_string(&probe->why, worst_reason(trial)))
         return false;
     probe->rate_per_s = point->probe.rate_per_s;
     probe->window_ns = point->probe.window_ns;
     probe->throughput_per_s = trial->throughput_per_s;
+    probe->good_per_s = good_per_s(trial, point->limit, point->probe.window_ns);
     if (trial->response_time != NULL) {
         probe->p50_ns = trial->response_time->p50_ns;
         probe->p99_ns = trial->response_time->p99_ns;
+        probe->p999_ns = trial->response_time->p999_ns;
     }
-    if (trial->server != NULL)
-        probe->server_cores_used = trial->server->cpu_cores_used;
+    fill_costs(probe, trial);
     return true;
 }
 
@@ -281,28 +276,20 @@ static void keep(struct search *s, enum coord_capacity_kind kind, Ls__Trial *tri
 static enum ls_err run_probe(struct search *s, const struct coord_capacity_probe *probe,
                              bool *out_goes_on, struct ls_diag *diag)
 {
-    struct coord_trial trial = *s->trial;
-    bool invalid = s->r->invalid, incomplete = s->r->incomplete;
     int64_t began_ns = ls_clock_mono_ns();
-    struct probe_load load;
+    struct coord_cause cause;
+    struct run_load load;
     Ls__Trial *measured = NULL;
-    char part[300];
     enum ls_err rc;
 
     make_load(s, probe, &load);
-    trial.workload = &load.workload;
-    (void)snprintf(part, sizeof(part), "%.200s-probe%03u", s->trial->workload->name,
-                   probe->index + 1);
-    rc = run_measure(s->r, &trial, part, &measured, diag);
-    s->r->trial = NULL; /* its workload goes now */
-    /* A probe that is invalid, or too much for the target, is a finding. */
-    s->r->invalid = invalid;
-    s->r->incomplete = incomplete;
+    rc = run_part(s->r, s->trial, &load.workload, "probe", probe->index + 1, &measured, diag);
     *out_goes_on = measured != NULL;
     if (rc != LS_OK || measured == NULL)
         return rc;
-    rc = report(s, measured, ls_clock_mono_ns() - began_ns, diag);
-    if (rc == LS_OK && (!add_probe(s, measured) || !update_findings(s)))
+    run_part_cause(s->r, s->trial, measured, s->limits, s->limit_count, &cause);
+    rc = report(s, measured, cause.by, ls_clock_mono_ns() - began_ns, diag);
+    if (rc == LS_OK && (!add_probe(s, measured, &cause) || !update_findings(s)))
         rc = ls_fail(diag, LS_ENOMEM, "no memory for a probe's result");
     if (rc == LS_OK)
         say_probe(s);
@@ -321,7 +308,7 @@ static enum ls_err begin(struct search *s, struct ls_diag *diag)
         .least_per_s = plan->least->per_s,
         .most_per_s = plan->most->per_s,
         .precision = plan->precision->of_one,
-        .budget_ns = plan->budget->ns,
+        .budget_ns = plan->budget->ns - coord_load_profile_ns(s->trial->workload),
         .probe_ns = plan->probe->ns,
         .probe_most_ns = plan->longest_probe->ns,
         .confirm_ns = plan->confirm->ns,
@@ -360,14 +347,80 @@ static bool fill_limits(struct search *s)
     return true;
 }
 
+/* Latency over the rate, up to where the limits break: an overload would dwarf all else. */
+static bool fill_knee(struct search *s, const struct coord_capacity_answer *answer)
+{
+    struct coord_knee_point *curve = calloc(s->result->n_probes + 1, sizeof(*curve));
+    double most = isfinite(answer->high_per_s) ? answer->high_per_s : answer->rate_per_s;
+    struct coord_knee found;
+    size_t n = 0;
+    bool ok;
+
+    for (size_t i = 0; curve != NULL && i < s->result->n_probes; i++) {
+        const Ls__CapacityProbe *probe = s->result->probes[i];
+
+        if (strcmp(probe->finding, "useless") != 0 && probe->p99_ns > 0 &&
+            probe->rate_per_s <= most)
+            curve[n++] = (struct coord_knee_point){ probe->rate_per_s, (double)probe->p99_ns };
+    }
+    ok = curve != NULL;
+    if (ok && coord_knee_find(curve, n, COORD_KNEE_EXPLODES, &found)) {
+        s->result->knee = coord_fill_knee(&found);
+        ok = s->result->knee != NULL;
+    }
+    free(curve);
+    return ok;
+}
+
+/* Whose limit it was according to the probe that says most: the latest one that the answer agrees
+ * with. */
+static const char *cause_of(const struct search *s)
+{
+    for (size_t i = s->result->n_probes; i-- > 0;) {
+        if (strcmp(s->result->probes[i]->limited_by, s->result->limited_by) == 0)
+            return s->result->probes[i]->limited_why;
+    }
+    return "";
+}
+
+static const char *server_state(const struct search *s)
+{
+    if (s->trial->target->external)
+        return "external";
+    return s->plan->server == LS__SERVER_STATE__SERVER_STATE_SETTLED ? "settled" : "fresh";
+}
+
+/* A client that came late made response times longer. Where the limits held all the same, that
+ * takes nothing from the answer. */
+static void pardon_lateness(struct search *s)
+{
+    static const char *const codes[] = { "send_lag", "read_delay", "generator_stalled",
+                                         "client_foreign_cpu" };
+    Ls__Verdict worst = LS__VERDICT__VERDICT_VALID;
+
+    if (!s->kept_is_confirmation || !coord_limits_hold(s->kept, s->limits, s->limit_count))
+        return;
+    for (size_t i = 0; i < s->kept->n_reasons; i++) {
+        Ls__Reason *reason = s->kept->reasons[i];
+
+        for (size_t k = 0; k < LS_ARRAY_LEN(codes); k++) {
+            if (strcmp(reason->code, codes[k]) == 0)
+                reason->verdict = LS__VERDICT__VERDICT_SUSPECT;
+        }
+        worst = reason->verdict > worst ? reason->verdict : worst;
+    }
+    s->kept->verdict = worst;
+}
+
 /* What the answer makes of the trial. */
 static void judge(struct search *s, const struct coord_capacity_answer *answer)
 {
     if (answer->limited_by == COORD_LIMITED_BY_CLIENT)
         coord_verdict_add(s->kept, "capacity_client_limited", LS__VERDICT__VERDICT_INVALID,
-                          "the clients were the limit, so %.6g/s is no more than a lower bound: "
-                          "%s; give them more CPUs or more hosts",
-                          answer->rate_per_s, answer->why);
+                          "the clients were the limit, so it is at least %.6g/s: %s (%.160s); give "
+                          "them more CPUs (fleet.cpus.client) or add client hosts (fleet.clients, "
+                          "%u now)",
+                          answer->rate_per_s, answer->why, s->result->limited_why, s->r->clients);
     else if (!answer->found)
         coord_verdict_add(s->kept, "capacity_not_found", LS__VERDICT__VERDICT_INVALID, "%s",
                           answer->why);
@@ -389,12 +442,38 @@ static enum ls_err finish(struct search *s, struct ls_diag *diag)
     if (!fill_limits(s) || !coord_message_string(&s->result->why, answer.why) ||
         !coord_message_string(&s->result->limited_by, coord_limited_by_name(answer.limited_by)))
         return ls_fail(diag, LS_ENOMEM, "no memory for a search's result");
+    if (!coord_message_string(&s->result->limited_why, cause_of(s)) ||
+        !coord_message_string(&s->result->server, server_state(s)) || !fill_knee(s, &answer))
+        return ls_fail(diag, LS_ENOMEM, "no memory for a search's result");
+    pardon_lateness(s);
     judge(s, &answer);
     s->r->invalid |= s->kept->verdict == LS__VERDICT__VERDICT_INVALID;
     s->r->incomplete |= strcmp(s->kept->status, "done") != 0;
     s->kept->capacity = s->result;
     s->result = NULL;
     return LS_OK;
+}
+
+/* Beyond the capacity, if there is one and the plan wants to know. */
+static enum ls_err profile(struct search *s, bool *goes_on, struct ls_diag *diag)
+{
+    const struct coord_capacity_point *points;
+    size_t n = coord_capacity_points(s->capacity, &points);
+    struct coord_capacity_answer answer;
+    struct run_profile_spec spec = { .trial = s->trial,
+                                     .limits = s->limits,
+                                     .limit_count = s->limit_count,
+                                     .timeout_ns = timeout_of(s) };
+
+    coord_capacity_answer(s->capacity, &answer);
+    if (!s->plan->profile || !answer.found || answer.limited_by == COORD_LIMITED_BY_CLIENT)
+        return LS_OK;
+    spec.capacity_per_s = answer.rate_per_s;
+    for (size_t i = 0; i < n; i++) {
+        if (points[i].verdict == COORD_BREAKS)
+            spec.limit = points[i].limit;
+    }
+    return run_profile(s->r, &spec, &s->result->profile, goes_on, diag);
 }
 
 static enum ls_err search(struct search *s, struct ls_diag *diag)
@@ -408,6 +487,8 @@ static enum ls_err search(struct search *s, struct ls_diag *diag)
     s->r->limit_count = s->limit_count;
     while (rc == LS_OK && goes_on && coord_capacity_next(s->capacity, &probe))
         rc = run_probe(s, &probe, &goes_on, diag);
+    if (rc == LS_OK && goes_on)
+        rc = profile(s, &goes_on, diag);
     s->r->limits_ns = NULL;
     s->r->limit_count = 0;
     if (rc != LS_OK || !goes_on || s->kept == NULL)

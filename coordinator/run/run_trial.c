@@ -396,6 +396,29 @@ static void judge(struct run *r, Ls__Trial *trial, const struct coord_books *boo
     coord_verdict_judge(trial, &in);
 }
 
+/* A client that has an address of its own may still be a neighbour on the server's machine: in a
+ * lab of namespaces, or a container. */
+static enum ls_err find_path(const struct run *r, Ls__Trial *trial)
+{
+    const char *server_host, *path = NULL;
+
+    if (trial->server == NULL || trial->network == NULL)
+        return LS_OK;
+    server_host = coord_fleet_agent(r->fleet, run_server_of(r, r->trial->target))->hello->host_id;
+    for (size_t i = 0; i < trial->n_clients; i++) {
+        Ls__NetworkUse *network = trial->clients[i]->network;
+        const struct coord_agent *a = coord_fleet_agent(r->fleet, r->servers + (uint32_t)i);
+
+        if (network == NULL)
+            continue;
+        if (strcmp(network->path, "network") == 0 && strcmp(a->hello->host_id, server_host) == 0 &&
+            coord_fill_text(&network->path, "same host") != LS_OK)
+            return LS_ENOMEM;
+        path = path == NULL || strcmp(path, network->path) == 0 ? network->path : "mixed";
+    }
+    return path != NULL ? coord_fill_text(&trial->network->path, path) : LS_OK;
+}
+
 static enum ls_err fill_address(const struct run *r, Ls__Trial *trial)
 {
     char address[80];
@@ -438,6 +461,8 @@ static enum ls_err close_trial(struct run *r, Ls__Trial **out_trial, struct ls_d
     if (rc == LS_OK)
         rc = fill_address(r, trial);
     trial->body_bytes = coord_pages_body_bytes(r->trial->workload, r->options->base_dir);
+    if (rc == LS_OK)
+        rc = find_path(r, trial);
     judge(r, trial, &books);
     if (rc == LS_OK && r->files != NULL)
         rc = coord_fill_text(&trial->folder, coord_store_trial_folder(r->files));
@@ -520,8 +545,9 @@ enum ls_err run_measure(struct run *r, const struct coord_trial *trial, const ch
 enum ls_err run_one_trial(struct run *r, const struct coord_trial *trial, struct ls_diag *diag)
 {
     Ls__Trial *measured = NULL;
-    enum ls_err rc = coord_load_is_search(trial->workload)
-                         ? run_search(r, trial, &measured, diag)
+    enum ls_err rc = coord_load_is_search(trial->workload) ? run_search(r, trial, &measured, diag)
+                     : coord_load_is_ladder(trial->workload)
+                         ? run_ladder(r, trial, &measured, diag)
                          : run_measure(r, trial, trial->workload->name, &measured, diag);
 
     if (rc != LS_OK || measured == NULL)

@@ -27,12 +27,23 @@ struct server {
     double client_max; /* that the clients can offer; 0: anything */
     double slower;     /* of per_s, from one probe to the next */
     double dies_at;    /* a rate; 0: never */
+    double warms_s;    /* from half of per_s to all of it, over this time since it was started */
+    double load_s;     /* that it has been under load for; of a fresh server: in this probe */
+    bool settled;      /* one server for all probes */
     struct ls_rng rng;
 };
 
 static double draw(struct server *server, enum law law, double mean)
 {
     return law == LAW_CONSTANT ? mean : -mean * log(1 - ls_rng_unit(&server->rng));
+}
+
+static double speed_at(const struct server *server, double now)
+{
+    double age = server->load_s + now + SETTLE;
+
+    return server->warms_s > 0 ? server->per_s * (0.5 + 0.5 * fmin(1, age / server->warms_s))
+                               : server->per_s;
 }
 
 /* Lindley's recursion: who waits is who came before the last one left. */
@@ -48,7 +59,7 @@ static void load(struct server *server, const struct coord_capacity_probe *probe
         now += draw(server, server->arrivals, 1 / probe->rate_per_s);
         if (now >= window)
             break;
-        done = fmax(now, free_at) + draw(server, server->service, 1 / server->per_s);
+        done = fmax(now, free_at) + draw(server, server->service, 1 / speed_at(server, now));
         free_at = done;
         if (now >= 0) {
             struct coord_capacity_batch *batch =
@@ -59,6 +70,8 @@ static void load(struct server *server, const struct coord_capacity_probe *probe
         }
     }
     server->per_s *= 1 - server->slower;
+    if (server->settled)
+        server->load_s += SETTLE + window;
 }
 
 static const struct coord_capacity_limit p99[] = { { .name = "p99", .allowed_share = 0.01 } };
@@ -313,6 +326,95 @@ static void a_server_that_dies_ends_the_search(void **state)
     assert_non_null(strstr(answer.why, "3 probes ended early"));
 }
 
+/* What the clients can offer does not depend on luck: one bad probe is no limit. */
+static void a_client_that_stumbles_once_is_not_the_limit(void **state)
+{
+    struct coord_capacity_settings settings = settings_for(&fast, 1);
+    struct server server = fast;
+    struct coord_capacity *capacity;
+    struct coord_capacity_probe probe, again;
+    struct coord_capacity_answer answer;
+    const struct coord_capacity_batch none = { 0 };
+    const struct coord_capacity_seen stumble = {
+        .batches = &none, .batch_count = 1, .limited_by = COORD_LIMITED_BY_CLIENT, .took_ns = S
+    };
+
+    (void)state;
+    ls_rng_init(&server.rng, 1, 77);
+    assert_int_equal(coord_capacity_create(&settings, &capacity, NULL), LS_OK);
+    assert_true(coord_capacity_next(capacity, &probe));
+    assert_int_equal(coord_capacity_report(capacity, &stumble, NULL), LS_OK);
+    assert_true(coord_capacity_next(capacity, &again));
+    assert_memory_equal(&probe.rate_per_s, &again.rate_per_s, sizeof(double));
+    (void)search(capacity, &server);
+    coord_capacity_answer(capacity, &answer);
+    assert_true(answer.rate_per_s > 4800 && answer.rate_per_s < 5050);
+    assert_int_equal(answer.limited_by, COORD_LIMITED_BY_SERVER);
+    coord_capacity_destroy(capacity);
+}
+
+/* Started for each probe, it is as cold in each; its confirmation shows that it warms up. */
+static void a_server_that_warms_up_for_a_minute_is_not_called_settled(void **state)
+{
+    struct server server = { .arrivals = LAW_EXPONENTIAL,
+                             .service = LAW_EXPONENTIAL,
+                             .per_s = 5000,
+                             .limit_s = 0.010,
+                             .warms_s = 60 };
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        struct coord_capacity_answer answer = answer_of(server, seed, NULL);
+
+        assert_false(answer.settled);
+        assert_true(answer.rate_per_s < 4600); /* warm, it could do 4539 */
+    }
+}
+
+/* One server for all probes: the first see another one than the last. */
+static void a_settled_server_that_warms_up_is_found_as_it_is_in_the_end(void **state)
+{
+    struct server server = { .arrivals = LAW_EXPONENTIAL,
+                             .service = LAW_EXPONENTIAL,
+                             .per_s = 5000,
+                             .limit_s = 0.010,
+                             .warms_s = 60,
+                             .settled = true };
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        struct coord_capacity_answer answer = answer_of(server, seed, NULL);
+
+        assert_true(!answer.settled || fabs(answer.rate_per_s / 4539 - 1) < 0.03);
+    }
+}
+
+static void a_percentile_that_no_probe_can_see_is_refused_with_the_length_it_takes(void **state)
+{
+    static const struct coord_capacity_limit p999[] = { { .name = "p99.9",
+                                                          .allowed_share = 0.001 } };
+    struct server server = fast;
+    struct coord_capacity_settings settings;
+    struct coord_capacity_answer answer;
+    struct coord_capacity *capacity;
+
+    (void)state;
+    server.per_s = 50;
+    server.limit_s = 0.1;
+    settings = settings_for(&server, 1);
+    settings.limits = p999;
+    ls_rng_init(&server.rng, 1, 77);
+    assert_int_equal(coord_capacity_create(&settings, &capacity, NULL), LS_OK);
+    (void)search(capacity, &server);
+    coord_capacity_answer(capacity, &answer);
+    assert_false(answer.settled);
+    assert_false(answer.found);
+    assert_true(answer.rate_per_s <= 0); /* no made-up number */
+    assert_non_null(strstr(answer.why, "p99.9 cannot be judged at about"));
+    assert_non_null(strstr(answer.why, "(longest_probe) and the budget"));
+    coord_capacity_destroy(capacity);
+}
+
 static void a_server_that_degrades_is_not_called_settled(void **state)
 {
     struct server server = { .arrivals = LAW_EXPONENTIAL,
@@ -401,6 +503,10 @@ int main(void)
         cmocka_unit_test(limits_that_nothing_holds_are_said_to_be_broken_at_every_rate),
         cmocka_unit_test(a_client_that_cannot_offer_more_makes_it_a_lower_bound),
         cmocka_unit_test(a_server_that_dies_ends_the_search),
+        cmocka_unit_test(a_client_that_stumbles_once_is_not_the_limit),
+        cmocka_unit_test(a_server_that_warms_up_for_a_minute_is_not_called_settled),
+        cmocka_unit_test(a_settled_server_that_warms_up_is_found_as_it_is_in_the_end),
+        cmocka_unit_test(a_percentile_that_no_probe_can_see_is_refused_with_the_length_it_takes),
         cmocka_unit_test(a_server_that_degrades_is_not_called_settled),
         cmocka_unit_test(settings_that_cannot_work_are_refused),
         cmocka_unit_test(a_report_that_makes_no_sense_is_refused),

@@ -33,10 +33,41 @@ holds out '(c => c.probes[0].kind === "bracket" && c.probes[0].rate_per_s === 50
 holds out '(c => c.rate_per_s <= 2000 && c.low_per_s <= c.rate_per_s)(r.trials[0].capacity)'
 holds out 'r.trials[0].reasons.some((x) => x.code.startsWith("capacity_"))'
 holds out "r.trials[0].capacity.probes.every((p) => require('fs').existsSync('result/' + p.folder + '/merged.hlog'))"
+holds out 'r.trials[0].capacity.server === "external" && r.trials[0].capacity.limited_why.length > 0'
+holds out '(n => n.path === "loopback" && n.connections === 8 && n.round_trip_min_ns > 0 &&
+    n.round_trip_p50_ns >= n.round_trip_min_ns && n.share_of_latency > 0)(r.trials[0].network)'
 expect 0 "$lockstep" report result
 says out 'Probes: responder'
+says out 'Over loopback'
+says out 'network (loopback): round trip'
 
 # A limit that nothing can meet is said, with its figure.
 sed 's/p99: 200ms/p99: 1us/; s|start: 500/s|start: 400/s, least: 200/s|' plan.yaml >never.yaml
 expect 4 "$lockstep" run never.yaml --out never --json
 holds out 'r.trials[0].capacity.rate_per_s === 0 && r.trials[0].reasons.some((x) => x.code.startsWith("capacity_"))'
+
+# A ladder: the one server of the queue gives 500 answers a second, to however many connections.
+start queue "$agent" respond --queue constant:2ms --die-with-parent
+wait_until 10 grep -q '^listening on' queue.log
+port=$(sed -n 's/^listening on .*:\([0-9]*\)$/\1/p' queue.log)
+cat >ladder.yaml <<PLAN
+name: ladder
+targets:
+  - {name: queue, host: 127.0.0.1, port: $port, external: true}
+workloads:
+  - name: hello
+    connections: 8
+    http: {requests: [{path: /}]}
+    warmup: 100ms
+    load: {ladder: {each: 500ms, passes: 1}}
+schedule: {repetitions: 1, seed: 7}
+PLAN
+expect 0 "$lockstep" check ladder.yaml
+says out 'ladder of 1 to 8 connections, 4 rungs, 1 passes'
+expect "0 4" "$lockstep" run ladder.yaml --out ladder --json
+holds out 'r.trials.length === 1 && r.trials[0].ladder.rungs.map((x) => x.connections).join() === "1,2,4,8"'
+holds out 'r.trials[0].ladder.rungs.every((x) => x.throughput_per_s > 0 && x.throughput_per_s < 520 && x.p99_ns >= 2e6)'
+holds out 'r.trials[0].throughput_per_s === Math.max(...r.trials[0].ladder.rungs.map((x) => x.throughput_per_s))'
+holds out "r.trials[0].ladder.rungs.every((x) => require('fs').existsSync('ladder/' + x.folder + '/merged.hlog'))"
+expect 0 "$lockstep" report ladder
+says out 'Ladder: queue'
