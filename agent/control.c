@@ -17,6 +17,7 @@
 #include "agent/deadman.h"
 #include "agent/exit.h"
 #include "agent/introduce.h"
+#include "agent/notify.h"
 #include "agent/policy/policy.h"
 #include "agent/session.h"
 #include "common/clock.h"
@@ -36,6 +37,7 @@ struct control {
     struct ev_loop *loop;
     struct agent_introduction intro;
     struct agent_deadman *deadman; /* owned */
+    struct agent_notify notify;
     const struct agent_session_env *session_env;
     const char *work_dir;
     struct agent_session *session; /* owned; NULL: between two of them */
@@ -65,8 +67,10 @@ struct control {
 
 static void leave(struct control *c, int status)
 {
-    if (!c->leaving)
+    if (!c->leaving) {
         c->status = status;
+        agent_notify_say(&c->notify, "STOPPING=1");
+    }
     c->leaving = true;
 }
 
@@ -227,6 +231,7 @@ static void say_trouble(struct control *c, const char *id, const char *text)
     (void)snprintf(c->said, sizeof(c->said), "%s", text);
     c->said_ns = now_ns;
     ls_log(LS_LOG_INFO, id, "agent=%s url=%s %s", c->options->name, c->options->url, text);
+    agent_notify_say(&c->notify, "STATUS=dials %s: %s", c->options->url, text);
 }
 
 static void on_look(struct ev_loop *loop, ev_timer *w, int events)
@@ -236,6 +241,7 @@ static void on_look(struct ev_loop *loop, ev_timer *w, int events)
     (void)loop;
     (void)events;
     agent_deadman_beat(c->deadman);
+    agent_notify_beat(&c->notify);
     if (c->dialer != NULL && !ls_dialer_is_up(c->dialer) && ls_dialer_trouble(c->dialer)[0] != '\0')
         say_trouble(c, "agent.dialling", ls_dialer_trouble(c->dialer));
 }
@@ -325,6 +331,7 @@ static void on_up(void *ctx, bool resumed)
     }
     ls_log(LS_LOG_INFO, resumed ? "agent.back" : "agent.enrolled", "agent=%s run=%s",
            c->options->name, ls_dialer_run_id(c->dialer));
+    agent_notify_say(&c->notify, "STATUS=in run %s", ls_dialer_run_id(c->dialer));
     ev_timer_stop(c->loop, &c->lease);
     ev_timer_stop(c->loop, &c->wait);
     c->enrolled = true;
@@ -439,7 +446,9 @@ static void on_retry(struct ev_loop *loop, ev_timer *w, int events)
     if (begin_session(c, &diag) != LS_OK) {
         say_trouble(c, "agent.no_session", diag.text);
         set_timer(c, &c->retry, RETRY_MAX_NS);
+        return;
     }
+    agent_notify_say(&c->notify, "STATUS=dials %s", c->options->url);
 }
 
 static void init_watchers(struct control *c)
@@ -480,10 +489,12 @@ static enum ls_err set_up(struct control *c, struct ls_diag *diag)
         return ls_fail(diag, LS_ENOMEM, "no event loop could be made");
     init_watchers(c);
     c->backoff_ns = RETRY_MIN_NS;
-    rc = agent_introduction_init(&c->intro, o->name,
-                                 o->role == &agent_role_server ? LS__ROLE__ROLE_SERVER
-                                                               : LS__ROLE__ROLE_CLIENT,
-                                 o->address, &o->labels, o->policy, diag);
+    rc = agent_notify_init(&c->notify, diag);
+    if (rc == LS_OK)
+        rc = agent_introduction_init(&c->intro, o->name,
+                                     o->role == &agent_role_server ? LS__ROLE__ROLE_SERVER
+                                                                   : LS__ROLE__ROLE_CLIENT,
+                                     o->address, &o->labels, o->policy, diag);
     if (rc == LS_OK)
         rc = agent_deadman_start(o->lease_ns + HANG_EXTRA_NS, NULL, NULL, &c->deadman, diag);
     if (rc == LS_OK)
@@ -501,6 +512,7 @@ static void tear_down(struct control *c)
     ls_transport_fini();
     agent_clock_fini(&c->clock);
     agent_introduction_fini(&c->intro);
+    agent_notify_fini(&c->notify);
     if (c->loop != NULL)
         ev_loop_destroy(c->loop);
     if (c->timer_fd >= 0)
@@ -551,7 +563,9 @@ static void tidy_after(const char *url, const char *work_dir)
 
 int agent_control_run(const struct agent_control_options *options)
 {
-    struct control c = { .options = options, .timer_fd = -1, .clock = { .fd = -1 } };
+    struct control c = {
+        .options = options, .timer_fd = -1, .clock = { .fd = -1 }, .notify = { .fd = -1 }
+    };
     const struct agent_session_env env = { .policy = options->policy,
                                            .report = send_report,
                                            .room = report_room,
@@ -573,6 +587,8 @@ int agent_control_run(const struct agent_control_options *options)
     if (set_up(&c, &diag) == LS_OK) {
         ls_log(LS_LOG_INFO, "agent.begins", "agent=%s role=%s url=%s", options->name,
                options->role->name, options->url);
+        /* Its coordinator may come in weeks: dialling is all that a start can be. */
+        agent_notify_say(&c.notify, "READY=1\nSTATUS=dials %s", options->url);
         settle(&c);
         ev_run(c.loop, 0);
     } else {

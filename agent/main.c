@@ -1,5 +1,6 @@
 /* lockstep-agent: wiring and exit statuses. */
 #include <errno.h>
+#include <nghttp2/nghttp2.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "agent/respond/respond.h"
 #include "common/credentials.h"
 #include "common/fs.h"
+#include "common/libraries.h"
 #include "common/log.h"
 #include "common/options.h"
 
@@ -61,7 +63,7 @@ static const struct ls_option rows[] = {
     { "wait", 0, LS_OPTION_DURATION, offsetof(struct arguments, wait_ns), "TIME", NULL, 1e8,
       8.64e13, "leave if no coordinator takes this agent in time, or one refuses it (for ever)" },
     { "verbose", 'v', LS_OPTION_FLAG, offsetof(struct arguments, verbose), NULL, NULL, 1, 0,
-      "log what happens, as it does anyway unless it was given --wait" },
+      "log what happens, as it does anyway unless it was given --wait; the libraries, with --version" },
     { "quiet", 'q', LS_OPTION_FLAG, offsetof(struct arguments, quiet), NULL, NULL, 1, 0,
       "log what goes wrong and nothing else" },
     { "help", 'h', LS_OPTION_FLAG, offsetof(struct arguments, help), NULL, NULL, 1, 0,
@@ -78,6 +80,13 @@ static void help(void)
         "Takes its part of test plans from the coordinator at URL, run after run: dials it\n"
         "again and again until it is there.\n\n");
     ls_options_help(rows, LS_ARRAY_LEN(rows), stdout);
+}
+
+static const char *run_nghttp2(char *out, size_t out_bytes)
+{
+    (void)out;
+    (void)out_bytes;
+    return nghttp2_version(0)->version_str;
 }
 
 static int usage_error(const char *text)
@@ -170,6 +179,19 @@ static int begin(struct arguments *args, struct ls_credentials *credentials)
     return serve(args, credentials);
 }
 
+static void print_version(bool verbose)
+{
+    static const struct ls_library more[] = {
+        { "nghttp2", "MIT", LS_BUILT_NGHTTP2, run_nghttp2 },
+        { "liburing", "MIT OR LGPL-2.1-or-later", LS_BUILT_URING, NULL },
+    };
+
+    if (verbose)
+        ls_libraries_print(stdout, "lockstep-agent", more, LS_ARRAY_LEN(more));
+    else
+        (void)printf("lockstep-agent %s\n", LS_VERSION);
+}
+
 /* Help, the version, or the agent with its keys. */
 static int act(struct arguments *args)
 {
@@ -182,7 +204,7 @@ static int act(struct arguments *args)
         return AGENT_EXIT_OK;
     }
     if (args->version) {
-        (void)printf("lockstep-agent %s\n", LS_VERSION);
+        print_version(args->verbose);
         return AGENT_EXIT_OK;
     }
     if (args->keys != NULL &&

@@ -20,6 +20,9 @@ int coord_cmd_check(int argc, char **argv);
 int coord_cmd_pki(int argc, char **argv);
 int coord_cmd_report(int argc, char **argv);
 int coord_cmd_verify(int argc, char **argv);
+int coord_cmd_slurm(int argc, char **argv);
+int coord_cmd_up(int argc, char **argv);
+int coord_cmd_down(int argc, char **argv);
 
 /* Ends a command that failed before there was a result: the sentence on stderr and, with json, one
  * document on stdout. Returns exit_status. */

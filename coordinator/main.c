@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/fs.h"
+#include "common/libraries.h"
 #include "common/msg_yaml.h"
 #include "coordinator/cli.h"
 
@@ -20,6 +21,9 @@ static const struct {
     { "check", coord_cmd_check, "PLAN", "validates a plan and says what it would do" },
     { "pki", coord_cmd_pki, "WORD", "keys for agents and coordinators on several hosts" },
     { "agents", coord_cmd_agents, "", "says which agents are there, with their clocks and limits" },
+    { "up", coord_cmd_up, "", "starts agents on other hosts, over ssh" },
+    { "down", coord_cmd_down, "", "takes them down again" },
+    { "slurm", coord_cmd_slurm, "PLAN", "runs a test plan as a job of a Slurm cluster" },
     { "report", coord_cmd_report, "DIR", "renders a result again" },
     { "compare", coord_cmd_compare, "DIR..",
       "says what became better or worse, and fails if it shall" },
@@ -73,7 +77,10 @@ int main(int argc, char **argv)
         return COORD_EXIT_OK;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        (void)printf("lockstep %s\n", LS_VERSION);
+        if (argc > 2 && (strcmp(argv[2], "--verbose") == 0 || strcmp(argv[2], "-v") == 0))
+            ls_libraries_print(stdout, "lockstep", NULL, 0);
+        else
+            (void)printf("lockstep %s\n", LS_VERSION);
         return COORD_EXIT_OK;
     }
     for (size_t i = 0; i < LS_ARRAY_LEN(commands); i++) {

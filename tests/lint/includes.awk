@@ -37,10 +37,10 @@ BEGIN {
     for (i in rows) may[rows[i]] = 1
 
     # Where a foreign header may be named, outside tests/: a pattern of paths for each.
-    limit["nng/"] = "^common/(transport_nng\\.h|tls_engine\\.c)$"
-    limit["ev.h"] = "^common/transport_nng\\.h$|^coordinator/(run/run_internal|fleet/fleet_internal|signals)\\.h$|^(agent/control|agent/load/worker|coordinator/cmd_agents|coordinator/fleet/[a-z0-9_]+)\\.c$|^agent/load/links/[a-z0-9_]+\\.c$"
-    limit["openssl/"] = "^common/(credentials|digest|identity|tls_engine)\\.c$|^common/tls_impl\\.h$|^coordinator/pki/[a-z0-9_]+\\.[ch]$|^agent/load/tls_(impl\\.h|records\\.[ch]|context\\.c|own\\.c|session\\.c)$|^agent/respond/tls\\.c$"
-    limit["yaml.h"] = "^common/msg_yaml[a-z_]*\\.[ch]$"
+    limit["nng/"] = "^common/(transport_nng\\.h|tls_engine\\.c|libraries\\.c)$"
+    limit["ev.h"] = "^common/(transport_nng\\.h|libraries\\.c)$|^coordinator/(run/run_internal|fleet/fleet_internal|signals)\\.h$|^(agent/control|agent/load/worker|coordinator/cmd_agents|coordinator/fleet/[a-z0-9_]+)\\.c$|^agent/load/links/[a-z0-9_]+\\.c$"
+    limit["openssl/"] = "^common/(credentials|digest|identity|libraries|tls_engine)\\.c$|^common/tls_impl\\.h$|^coordinator/pki/[a-z0-9_]+\\.[ch]$|^agent/load/tls_(impl\\.h|records\\.[ch]|context\\.c|own\\.c|session\\.c)$|^agent/respond/tls\\.c$"
+    limit["yaml.h"] = "^common/(msg_yaml[a-z_]*\\.[ch]|libraries\\.c)$"
     limit["hwloc.h"] = "^common/topology\\.c$"
     limit["microhttpd.h"] = "^coordinator/web/(server\\.c|stream\\.[ch])$"
     limit["liburing.h"] = "^agent/load/links/uring[a-z0-9_]*\\.[ch]$"

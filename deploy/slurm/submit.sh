@@ -1,0 +1,95 @@
+#!/bin/sh
+# What "lockstep slurm" does once it knows the allocation: hands the job in, shows what the coordinator says,
+# and ends with what it ended with.
+#
+#   sh submit.sh follow|detach JOB NAME NODES CPUS MINUTES [SBATCH_OPTION...]
+#
+# JOB is the folder that lockstep slurm has made. LOCKSTEP and LOCKSTEP_AGENT name the programs.
+set -eu
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+mode=$1
+job=$2
+name=$3
+nodes=$4
+cpus=$5
+minutes=$6
+shift 6
+LOCKSTEP_JOB=$job
+export LOCKSTEP_JOB
+
+say() {
+    printf 'lockstep: %s\n' "$*" >&2
+}
+
+command -v sbatch >/dev/null || {
+    say "slurm: sbatch is not here: this has to be a host from which jobs are handed in"
+    exit 2
+}
+set -- --parsable --nodes="$nodes" --time="$minutes" --job-name="lockstep-$name" \
+    --output="$job/job.log" --export=ALL "$@"
+[ "$cpus" -eq 0 ] || set -- --mincpus="$cpus" "$@"
+id=$(sbatch "$@" "$here/lockstep.sbatch") || {
+    say "slurm: the job was not taken; the plan needs $nodes nodes for $minutes minutes"
+    exit 3
+}
+id=${id%%;*}
+say "job $id: $nodes nodes, at most $minutes minutes; all of it is in $job"
+[ "$mode" = follow ] || exit 0
+
+# First in order: the job's script ends the coordinator, which saves what there is and sends the agents away.
+interrupted=no
+cancel() {
+    case $interrupted-$(squeue --noheader --jobs="$id" --format=%T) in
+    no-RUNNING)
+        say "job $id is told to end; once more cancels it"
+        scancel --batch --signal=TERM "$id" || :
+        ;;
+    *)
+        say "job $id is cancelled"
+        scancel "$id" || :
+        ;;
+    esac
+    interrupted=yes
+}
+trap cancel INT TERM HUP
+
+# What is new in the coordinator's log.
+shown=0
+show() {
+    lines=$(wc -l 2>/dev/null <"$job/coordinator.log" || echo 0)
+    [ "$lines" -gt "$shown" ] || return 0
+    sed -n "$((shown + 1)),${lines}p" "$job/coordinator.log" >&2
+    shown=$lines
+}
+
+state=PENDING
+while :; do
+    now=$(squeue --noheader --jobs="$id" --format='%T %r' 2>/dev/null) || now=gone
+    show
+    case $now in
+    '' | gone | COMPLETED* | FAILED* | CANCELLED* | TIMEOUT* | NODE_FAIL* | BOOT_FAIL* | OUT_OF_MEMORY*) break ;;
+    "$state"*) ;;
+    *)
+        state=${now%% *}
+        say "job $id is $now"
+        ;;
+    esac
+    sleep 0.5
+done
+ended=$(scontrol show job -o "$id" 2>/dev/null | sed -n 's/.*JobState=\([A-Z_]*\).*/\1/p')
+# A first node that was lost cannot have tidied up.
+rm -rf "$job/keys"
+[ ! -s "$job/report.txt" ] || cat "$job/report.txt"
+if [ -s "$job/status" ]; then
+    read -r code <"$job/status"
+    say "job $id is over (${ended:-gone}); the run ended with status $code: $job/result"
+elif [ -s "$job/result/result.json" ]; then
+    code=3
+    say "job $id is over (${ended:-gone}) before the run was: what it has finished is in $job/result, and lockstep run --resume $job/result goes on from there"
+else
+    code=3
+    say "job $id is over (${ended:-gone}), and nothing was measured: $(tail -n 2 "$job/job.log" 2>/dev/null | tr '\n' ' ')"
+fi
+[ "$interrupted" = no ] || [ "$code" -ne 0 ] || code=130
+exit "$code"

@@ -1,0 +1,103 @@
+#!/bin/sh
+# A plan as a job of a Slurm cluster of four nodes: run, cancelled; with LS_E2E_LONG=1 also a node taken away,
+# its slurmd killed, and the job's time over. Each time what is saved says how it went, whatever srun says, and
+# nothing is left on any node, keys included.
+. "$(dirname -- "$0")/lib.sh"
+. "$(dirname -- "$0")/lab_lib.sh"
+. "$(dirname -- "$0")/slurm_lib.sh"
+need node
+
+lab up --clients 3 --servers 1 --owner $$ 2>up.err || skip "no lab here: $(cat up.err)"
+cluster_up
+
+# submit JOB MEASURE ON_AGENT_LOSS [-- OPTION_OF_SBATCH...]: two clients and a server.
+submit() {
+    job=$1
+    lab_plan 2 "$2" "on_agent_loss: $3"
+    shift 3
+    (slurm "$lockstep" slurm plan.yaml --job "$job" "$@" >"$job.out" 2>"$job.err") &
+    waiter=$!
+}
+
+# ended STATUS...: lockstep slurm has, with one of these. What came of it is the case's finding.
+ended() {
+    code=0
+    wait "$waiter" || code=$?
+    tail -n 1 "$job.err" >&2
+    [ ! -s "$job/result/result.json" ] || summary "$job/result/result.json"
+    case " $* " in
+    *" $code "*) ;;
+    *)
+        show "$job.err"
+        show_job "$job"
+        fail "lockstep slurm ended with $code, not $*"
+        ;;
+    esac
+    [ ! -e "$job/keys" ] || fail 'the keys of the job are still there'
+    wait_until 20 nodes_are_empty
+    wait_until 30 all_idle
+}
+
+measuring() {
+    grep -q 'session.phase .* to=measure' "$job"/agent-0.log
+}
+
+id_of_job() {
+    sed -n 's/^lockstep: job \([0-9]*\): .*/\1/p' "$job.err"
+}
+
+# The plan as it is: a node for the coordinator, one for each agent, names as Slurm has them.
+submit good 1s abort
+ended 0 4
+holds good/result/result.json 'r.trials.length === 1 && r.trials[0].status === "done" &&
+    r.hosts.length === 3 && r.hosts.every((h) => /^(client|server)-[123]$/.test(h.agent) && h.address.startsWith("10.111."))'
+books_balance good/result/result.json
+same 'nodes of the job' 4 "$(sed -n 's/.*: \([0-9]*\) nodes, at most.*/\1/p' good.err)"
+says good.err 'the run ended with status'
+
+# Ctrl-C: the coordinator is told first, and says that it was interrupted.
+submit interrupted 60s abort
+wait_until 60 measuring
+kill -TERM "$(lab processes coordinator | awk '/submit.sh/ { print $1; exit }')"
+ended 130
+holds interrupted/result/result.json 'r.status === "interrupted" && r.exit_status === 130'
+
+# Cancelled in the middle: TERM reaches coordinator and agents, whoever is first; the result says what it was.
+submit cancelled 60s abort
+wait_until 60 measuring
+slurm scancel "$(id_of_job)"
+ended 130 3
+holds cancelled/result/result.json '(r.status === "interrupted" && r.exit_status === 130) ||
+    (r.exit_status === 3 && r.trials[0].reasons.some((q) => q.code === "agent_lost"))'
+
+[ "${LS_E2E_LONG:-0}" = 1 ] || exit 0
+
+# A node is taken away: the job goes on without it as far as Slurm is concerned, and the run does what its
+# plan says about agents that are lost.
+submit down 20s continue
+wait_until 60 measuring
+gone=$(sed -n 's/.*agent.enrolled agent=\([^ ]*\).*/\1/p' down/agent-2.log)
+slurm scontrol update NodeName="$gone" State=DOWN Reason=test
+slurm scontrol show job -o "$(id_of_job)" >down.job
+ended 0 3 4
+holds down/result/result.json 'r.trials[0].status === "done" || r.trials[0].reasons.some((q) => q.code === "agent_lost")'
+slurm scontrol update NodeName="$gone" State=RESUME 2>resume.err || : # it may be back by itself
+wait_until 30 all_idle
+
+# Its slurmd is killed: whether the agent is still there is what counts, and not what Slurm thinks of the node.
+submit killed 12s continue
+wait_until 60 measuring
+gone=$(sed -n 's/.*agent.enrolled agent=\([^ ]*\).*/\1/p' killed/agent-2.log)
+kill -9 "$(lab processes "$gone" | awk '/ slurmd -D/ { print $1; exit }')"
+wait_until 60 grep -q 'is over' killed.err
+slurmd_up "$gone"
+ended 0 3 4
+holds killed/result/result.json 'r.trials.length === 1 && r.status !== "" && (r.trials[0].status === "done" ||
+    r.trials[0].reasons.some((q) => q.code === "agent_lost"))'
+
+# Its time is over: half a minute before, the coordinator is told to save what there is.
+submit late 300s abort -- --time=1
+wait_until 60 measuring
+wait_until 150 grep -q 'is over' late.err
+ended 130
+holds late/result/result.json 'r.status === "interrupted"'
