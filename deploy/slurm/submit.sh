@@ -39,6 +39,7 @@ say "job $id: $nodes nodes, at most $minutes minutes; all of it is in $job"
 
 # First in order: the job's script ends the coordinator, which saves what there is and sends the agents away.
 interrupted=no
+# shellcheck disable=SC2317 # by a trap
 cancel() {
     case $interrupted-$(squeue --noheader --jobs="$id" --format=%T) in
     no-RUNNING)

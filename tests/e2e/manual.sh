@@ -7,7 +7,7 @@ need bash
 package=$LS_SOURCE/deploy/package
 "$lockstep" --help | sed -n 's/^  \([a-z]\{1,\}\) .*/\1/p' >commands
 "$agent" --help | sed -n 's/^ *\(-[a-z], *\)\{0,1\}--\([a-z-]*\).*/\2/p' >options
-[ "$(wc -l <commands)" -ge 8 ] && [ "$(wc -l <options)" -ge 12 ] || fail 'the lists of --help cannot be read'
+if [ "$(wc -l <commands)" -lt 8 ] || [ "$(wc -l <options)" -lt 12 ]; then fail 'the lists of --help cannot be read'; fi
 while read -r word; do
     grep -q "^\.It Cm .*\<$word\>" "$package/lockstep.1" || fail "lockstep.1 does not describe: $word"
 done <commands

@@ -68,12 +68,12 @@ for host in $hosts; do
     mount -t proc proc "$work/$host/proc"
     mount --rbind /dev "$work/$host/dev"
     mount --rbind /sys "$work/$host/sys"
-    cp "$package" "$work/$host/root/lockstep.deb"
+    cp "$package" "$work/$host/opt/lockstep.deb"
 done
 say "a bare $suite: $(chroot "$work/base" dpkg-query -W | wc -l) packages with systemd, nginx and nodejs"
 began=$(date +%s)
 for host in $hosts; do
-    in_root "$host" apt-get -y --no-install-recommends install /root/lockstep.deb >"$work/log/install-$host" 2>&1 ||
+    in_root "$host" apt-get -y --no-install-recommends install /opt/lockstep.deb >"$work/log/install-$host" 2>&1 ||
         fail "it cannot be installed on $host"
 done
 say "installed on 4 hosts in $(($(date +%s) - began)) s: $(in_root client-1 lockstep --version), $(in_root client-1 lockstep-agent --version)"
@@ -169,8 +169,9 @@ lab down
 for host in $hosts; do
     in_root "$host" sh -c 'apt-get -y purge lockstep && apt-get -y --purge autoremove && apt-get clean' \
         >"$work/log/purge-$host" 2>&1 || fail "it cannot be purged on $host"
+    # shellcheck disable=SC2015 # an empty list is what is hoped for
     left=$(cd "$work/upper/$host" && find . ! -type d ! -type c | sed 's|^\.||' | grep -v -E \
-        '^/(var/(lib/(dpkg|apt|systemd)|cache|log|backups)/|root/(lockstep\.deb|pki/|result/|refused/)|etc/lockstep/keys/(client|server)/|etc/(passwd|group|shadow|gshadow|subuid|subgid|ld\.so\.cache|\.pwd\.lock)-?$|etc/(passwd|group|shadow|gshadow)-|etc/ld.so.cache)' || :)
+        '^/(var/(lib/(dpkg|apt|systemd)|cache|log|backups)/|opt/lockstep\.deb|root/(pki/|result/|refused/)|etc/lockstep/keys/(client|server)/|etc/(passwd|group|shadow|gshadow|subuid|subgid|ld\.so\.cache|\.pwd\.lock)-?$|etc/(passwd|group|shadow|gshadow)-|etc/ld.so.cache)' || :)
     [ -z "$left" ] || fail "left on $host: $left"
     for file in passwd group; do
         cmp -s "$work/base/etc/$file" "$work/$host/etc/$file" || {

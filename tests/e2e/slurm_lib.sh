@@ -71,6 +71,7 @@ all_idle() {
 
 # No process of a job is left on any node: what is there is Slurm.
 nodes_are_empty() {
+    # shellcheck disable=SC2013 # a name is a word
     for host in $(sed 1d lab/names); do
         lab processes "$host" | grep -v -e ' slurmd -D' -e '^[0-9]* slurmd: ' && return 1
     done
