@@ -66,10 +66,12 @@ show() {
 
 state=PENDING
 while :; do
-    now=$(squeue --noheader --jobs="$id" --format='%T %r' 2>/dev/null) || now=gone
+    # A job that is cancelled is still there: its processes have until KillWait to say what there was.
+    now=$(squeue --noheader --jobs="$id" --format='%T %r' \
+        --states=PENDING,CONFIGURING,RUNNING,SUSPENDED,STOPPED,COMPLETING 2>/dev/null) || now=
     show
     case $now in
-    '' | gone | COMPLETED* | FAILED* | CANCELLED* | TIMEOUT* | NODE_FAIL* | BOOT_FAIL* | OUT_OF_MEMORY*) break ;;
+    '') break ;;
     "$state"*) ;;
     *)
         state=${now%% *}

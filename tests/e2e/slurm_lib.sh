@@ -34,7 +34,7 @@ SlurmctldLogFile=$LS_TMP/slurm/log/slurmctld.log
 SlurmdLogFile=$LS_TMP/slurm/log/slurmd.%n.log
 ReturnToService=2
 SlurmdTimeout=5
-KillWait=4
+KillWait=20
 SwitchType=switch/none
 CONF
     for host in $hosts; do
