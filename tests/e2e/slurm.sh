@@ -1,6 +1,6 @@
 #!/bin/sh
-# A plan as a job of a Slurm cluster of four nodes: run, cancelled; with LS_E2E_LONG=1 also a node taken away,
-# its slurmd killed, and the job's time over. Each time what is saved says how it went, whatever srun says, and
+# A plan as a job of a Slurm cluster of four nodes: run, cancelled; with LS_E2E_LONG=1 also interrupted, a
+# node taken away, its slurmd killed, and the job's time over. Each time what is saved says how it went, whatever srun says, and
 # nothing is left on any node, keys included.
 . "$(dirname -- "$0")/lib.sh"
 . "$(dirname -- "$0")/lab_lib.sh"
@@ -55,13 +55,6 @@ books_balance good/result/result.json
 same 'nodes of the job' 4 "$(sed -n 's/.*: \([0-9]*\) nodes, at most.*/\1/p' good.err)"
 says good.err 'the run ended with status'
 
-# Ctrl-C: the coordinator is told first, and says that it was interrupted.
-submit interrupted 60s abort
-wait_until 60 measuring
-kill -TERM "$(lab processes coordinator | awk '/submit.sh/ { print $1; exit }')"
-ended 130
-holds interrupted/result/result.json 'r.status === "interrupted" && r.exit_status === 130'
-
 # Cancelled in the middle: TERM reaches coordinator and agents, whoever is first; the result says what it was.
 submit cancelled 60s abort
 wait_until 60 measuring
@@ -71,6 +64,13 @@ holds cancelled/result/result.json '(r.status === "interrupted" && r.exit_status
     (r.exit_status === 3 && r.trials[0].reasons.some((q) => q.code === "agent_lost"))'
 
 [ "${LS_E2E_LONG:-0}" = 1 ] || exit 0
+
+# Ctrl-C: the coordinator is told first, and says that it was interrupted.
+submit interrupted 60s abort
+wait_until 60 measuring
+kill -TERM "$(lab processes coordinator | awk '/submit.sh/ { print $1; exit }')"
+ended 130
+holds interrupted/result/result.json 'r.status === "interrupted" && r.exit_status === 130'
 
 # A node is taken away: the job goes on without it as far as Slurm is concerned, and the run does what its
 # plan says about agents that are lost.
