@@ -18,7 +18,9 @@ int coord_cmd_calibrate(int argc, char **argv);
 int coord_cmd_compare(int argc, char **argv);
 int coord_cmd_check(int argc, char **argv);
 int coord_cmd_pki(int argc, char **argv);
+int coord_cmd_bundle(int argc, char **argv);
 int coord_cmd_report(int argc, char **argv);
+int coord_cmd_rerun(int argc, char **argv);
 int coord_cmd_verify(int argc, char **argv);
 int coord_cmd_slurm(int argc, char **argv);
 int coord_cmd_up(int argc, char **argv);
@@ -39,6 +41,12 @@ int coord_cli_print(const Ls__Result *result, bool json, const char *dir, int ex
 int coord_cli_put(const struct ls_buf *text, int exit_status);
 /* How text looks on this stdout: its columns, and whether it takes colours. */
 struct coord_report_options coord_cli_looks(void);
+
+/* The comparison on stdout. Returns the exit status that it makes. */
+int coord_cli_compared(Ls__Comparisons *all, enum coord_report_format format);
+/* Nothing could be compared: the sentence on stderr and, with json, one document on stdout. Returns
+ * status. */
+int coord_cli_not_compared(bool json, int status, const char *text);
 
 /* Is --json among the words? Asked before they are parsed, so that even a usage error is JSON. */
 bool coord_cli_wants_json(int argc, char **argv);

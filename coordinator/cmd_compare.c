@@ -5,6 +5,7 @@
 
 #include "common/buf.h"
 #include "common/options.h"
+#include "coordinator/bundle/place.h"
 #include "coordinator/cli.h"
 #include "coordinator/result/compare.h"
 #include "coordinator/result/message.h"
@@ -36,22 +37,7 @@ static const struct ls_option rows[] = {
       "this text" },
 };
 
-/* "5" and "5%" are 0.05. */
-static enum ls_err parse_percent(const char *text, double *out, struct ls_diag *diag)
-{
-    char *end = NULL;
-    double percent = strtod(text, &end);
-
-    if (end == text || !(percent > 0 && percent < 1000) || (*end == '%' ? end[1] : *end) != '\0')
-        return ls_fail(diag, LS_EINVAL,
-                       "--fail-on '%.40s': a percentage above 0 is expected, such as 5 or 2.5%%",
-                       text);
-    *out = percent / 100;
-    return LS_OK;
-}
-
-/* Ends with one document, if json, also when nothing could be compared. */
-static int fail(bool json, int status, const char *text)
+int coord_cli_not_compared(bool json, int status, const char *text)
 {
     Ls__Comparisons all = LS__COMPARISONS__INIT;
     struct ls_buf out;
@@ -72,6 +58,18 @@ static int fail(bool json, int status, const char *text)
     return status;
 }
 
+/* From a folder, or from a bundle. */
+static enum ls_err load(const char *path, Ls__Result **out, struct ls_diag *diag)
+{
+    struct coord_place place;
+    enum ls_err rc = coord_place_open(path, &place, diag);
+
+    if (rc == LS_OK)
+        rc = coord_store_load(place.dir, out, diag);
+    coord_place_close(&place);
+    return rc;
+}
+
 static enum ls_err compare_all(const char **dirs, size_t n, const struct arguments *args,
                                Ls__Comparisons *all, struct ls_diag *diag)
 {
@@ -80,10 +78,10 @@ static enum ls_err compare_all(const char **dirs, size_t n, const struct argumen
                                                    .metric_count = args->metrics.count,
                                                    .anyway = args->anyway };
     Ls__Result *first = NULL, *other = NULL;
-    enum ls_err rc = coord_store_load(dirs[0], &first, diag);
+    enum ls_err rc = load(dirs[0], &first, diag);
 
     for (size_t i = 1; rc == LS_OK && i < n; i++) {
-        rc = coord_store_load(dirs[i], &other, diag);
+        rc = load(dirs[i], &other, diag);
         if (rc != LS_OK)
             break;
         rc = coord_compare(first, dirs[0], other, dirs[i], &options, all, diag);
@@ -95,7 +93,7 @@ static enum ls_err compare_all(const char **dirs, size_t n, const struct argumen
     return rc;
 }
 
-static int print(Ls__Comparisons *all, enum coord_report_format format)
+int coord_cli_compared(Ls__Comparisons *all, enum coord_report_format format)
 {
     struct coord_report_options options = coord_cli_looks();
     struct ls_diag diag = { 0 };
@@ -135,7 +133,7 @@ int coord_cmd_compare(int argc, char **argv)
     rc = ls_options_parse(rows, LS_ARRAY_LEN(rows), argc, argv, &args, dirs, DIRS_MAX, &n, &diag);
     if (rc == LS_OK && args.help) {
         (void)printf("usage: lockstep compare DIR DIR... [--fail-on PERCENT] [option ...]\n\n"
-                     "Compares each result with the first.\n\n");
+                     "Compares each result, a folder or a bundle, with the first.\n\n");
         ls_options_help(rows, LS_ARRAY_LEN(rows), stdout);
         status = COORD_EXIT_OK;
         goto out;
@@ -149,14 +147,14 @@ int coord_cmd_compare(int argc, char **argv)
     if (rc == LS_OK && all == NULL)
         rc = ls_fail(&diag, LS_ENOMEM, "no memory to compare anything");
     if (rc == LS_OK && args.fail_on != NULL)
-        rc = parse_percent(args.fail_on, &all->fail_on, &diag);
+        rc = coord_compare_percent(args.fail_on, &all->fail_on, &diag);
     if (rc == LS_OK) {
         all->level = COORD_COMPARE_LEVEL;
         rc = compare_all(dirs, n, &args, all, &diag);
     }
-    status = rc == LS_OK       ? print(all, format)
-             : rc == LS_ENOMEM ? fail(json, COORD_EXIT_FAULT, diag.text)
-                               : fail(json, COORD_EXIT_USAGE, diag.text);
+    status = rc == LS_OK       ? coord_cli_compared(all, format)
+             : rc == LS_ENOMEM ? coord_cli_not_compared(json, COORD_EXIT_FAULT, diag.text)
+                               : coord_cli_not_compared(json, COORD_EXIT_USAGE, diag.text);
 out:
     coord_message_free(all);
     ls_options_fini(rows, LS_ARRAY_LEN(rows), &args);

@@ -5,6 +5,7 @@
 #include "common/options.h"
 #include "coordinator/cli.h"
 #include "coordinator/execute.h"
+#include "coordinator/run/labels.h"
 
 struct arguments {
     const char *out;
@@ -15,6 +16,7 @@ struct arguments {
     const char *resume;
     int64_t wait_ns;
     struct ls_option_list set;
+    struct ls_option_list labels;
     bool quick;
     bool json;
     bool quiet;
@@ -38,6 +40,8 @@ static const struct ls_option run_rows[] = {
       "the coordinator's key and certificates, from 'lockstep pki issue coordinator NAME'" },
     { "wait", 0, LS_OPTION_DURATION, ROW(wait_ns), "TIME", "60s", 1e8, 8.64e13,
       "for agents that are missing, at the beginning and between trials" },
+    { "label", 0, LS_OPTION_LIST, ROW(labels), "KEY=VALUE", NULL, 1, 0,
+      "goes into the result, for 'lockstep history': commit=1a2b3c" },
     { "resume", 0, LS_OPTION_TEXT, ROW(resume), "DIR", NULL, 1, 0,
       "go on with the run whose result is in DIR, at its first missing trial; PLAN may be left out" },
     { "quick", 0, LS_OPTION_FLAG, ROW(quick), NULL, NULL, 1, 0,
@@ -83,6 +87,8 @@ static int run_or_check(const struct ls_option *rows, size_t count, bool check_o
         status = coord_cli_fail(json, COORD_EXIT_USAGE, text);
     } else if (args.out != NULL && *args.out == '\0') {
         status = coord_cli_fail(json, COORD_EXIT_USAGE, "--out: a folder's name is missing");
+    } else if (coord_labels_check(args.labels.items, args.labels.count, &diag) != LS_OK) {
+        status = coord_cli_fail(json, COORD_EXIT_USAGE, diag.text);
     } else {
         status = coord_execute(&(struct coord_execute_options){ .file = plan,
                                                                 .listen = args.listen,
@@ -93,6 +99,7 @@ static int run_or_check(const struct ls_option *rows, size_t count, bool check_o
                                                                 .only = args.only,
                                                                 .seed = args.seed,
                                                                 .set = args.set,
+                                                                .labels = args.labels,
                                                                 .quick = args.quick,
                                                                 .json = args.json,
                                                                 .quiet = args.quiet,

@@ -5,6 +5,7 @@
 
 #include "common/buf.h"
 #include "common/options.h"
+#include "coordinator/bundle/place.h"
 #include "coordinator/cli.h"
 #include "coordinator/result/message.h"
 #include "coordinator/result/store.h"
@@ -58,22 +59,33 @@ static int fail(bool json, int status, const char *text)
     return status;
 }
 
-static int verify(const char *dir, const struct arguments *args, bool json)
+static int verify(const char *path, const struct arguments *args, bool json)
 {
     Ls__Verification *found = coord_message_new(&ls__verification__descriptor);
+    struct coord_place place;
     struct ls_diag diag = { 0 };
     int status;
     enum ls_err rc;
 
     if (found == NULL)
         return fail(json, COORD_EXIT_FAULT, "no memory to verify anything");
-    rc = coord_verify(
-        dir, &(struct coord_verify_options){ .ca = args->ca, .figures_only = args->figures_only },
-        found, &diag);
+    rc = coord_place_open(path, &place, &diag);
+    if (rc == LS_OK)
+        rc = coord_verify(
+            place.dir,
+            &(struct coord_verify_options){ .ca = args->ca, .figures_only = args->figures_only },
+            found, &diag);
+    coord_place_close(&place);
+    if (rc == LS_OK && !coord_message_string(&found->folder, path))
+        rc = ls_fail(&diag, LS_ENOMEM, "no memory to verify %.200s", path);
     if (rc == LS_OK)
         status = print(found, json, found->n_differences > 0 ? COORD_EXIT_INVALID : COORD_EXIT_OK);
     else
-        status = fail(json, rc == LS_ENOMEM ? COORD_EXIT_FAULT : COORD_EXIT_USAGE, diag.text);
+        status = fail(json,
+                      rc == LS_ENOMEM   ? COORD_EXIT_FAULT
+                      : rc == LS_EPROTO ? COORD_EXIT_INVALID /* a bundle that was changed */
+                                        : COORD_EXIT_USAGE,
+                      diag.text);
     coord_message_free(found);
     return status;
 }
@@ -91,7 +103,7 @@ int coord_cmd_verify(int argc, char **argv)
         return fail(json, COORD_EXIT_USAGE, diag.text);
     if (args.help) {
         (void)printf(
-            "usage: lockstep verify DIR [--ca FILE]\n\n"
+            "usage: lockstep verify DIR|BUNDLE [--ca FILE]\n\n"
             "Compares every file with SHA256SUMS, computes every figure again that the raw "
             "data\ngives, and names the file or figure that differs. Exit status 4 if one "
             "does.\n\n");

@@ -162,6 +162,8 @@ static int run(const struct coord_execute_options *options, const struct prepare
                                                .wait_ns = options->wait_ns,
                                                .set = options->set.items,
                                                .set_count = options->set.count,
+                                               .labels = options->labels.items,
+                                               .label_count = options->labels.count,
                                                .only = options->only,
                                                .resumed = options->resumed,
                                                .quick = options->quick,

@@ -342,3 +342,16 @@ out:
     free(workloads);
     return rc;
 }
+
+enum ls_err coord_compare_percent(const char *text, double *out, struct ls_diag *diag)
+{
+    char *end = NULL;
+    double percent = strtod(text, &end);
+
+    if (end == text || !(percent > 0 && percent < 1000) || (*end == '%' ? end[1] : *end) != '\0')
+        return ls_fail(diag, LS_EINVAL,
+                       "--fail-on '%.40s': a percentage above 0 is expected, such as 5 or 2.5%%",
+                       text);
+    *out = percent / 100;
+    return LS_OK;
+}

@@ -34,6 +34,9 @@ enum ls_err coord_compare(const Ls__Result *a, const char *a_name, const Ls__Res
                           const char *b_name, const struct coord_compare_options *options,
                           Ls__Comparisons *out, struct ls_diag *diag) LS_NODISCARD;
 
+/* "5" and "5%" are 0.05. LS_EINVAL: not a percentage above 0. */
+enum ls_err coord_compare_percent(const char *text, double *out, struct ls_diag *diag) LS_NODISCARD;
+
 /* Text, Markdown, CSV or JSON of all comparisons. LS_ENOMEM. */
 enum ls_err coord_compare_render(const Ls__Comparisons *comparisons,
                                  enum coord_report_format format,

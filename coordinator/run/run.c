@@ -9,10 +9,12 @@
 
 #include "common/clock.h"
 #include "common/transport.h"
+#include "coordinator/bundle/plan_files.h"
 #include "coordinator/exit.h"
 #include "coordinator/pki/sign.h"
 #include "coordinator/result/summary.h"
 #include "coordinator/run/fill.h"
+#include "coordinator/run/labels.h"
 #include "coordinator/run/limits.h"
 #include "coordinator/run/pages.h"
 #include "coordinator/run/run_internal.h"
@@ -126,6 +128,8 @@ static enum ls_err note_origin(struct run *r, struct ls_diag *diag)
         rc = coord_fill_text(&r->result->agents_folder, coord_fleet_folder(r->fleet));
     if (rc == LS_OK && o->resumed == NULL)
         rc = coord_fill_changes(r->result, o->set, o->set_count, o->only);
+    if (rc == LS_OK && o->resumed == NULL)
+        rc = coord_labels_fill(r->result, o->labels, o->label_count);
     return rc == LS_OK ? rc : ls_fail(diag, rc, "out of memory for the result");
 }
 
@@ -146,6 +150,8 @@ static enum ls_err look_around(struct run *r, struct ls_diag *diag)
     rc = open_store(r, diag);
     if (rc == LS_OK)
         rc = note_origin(r, diag);
+    if (rc == LS_OK && r->options->resumed == NULL)
+        rc = coord_plan_files(r->options->plan, r->options->base_dir, r->result, diag);
     if (rc == LS_OK) { /* from now on it can be resumed, whatever happens */
         coord_fill_unfinished(r->result);
         rc = save(r, diag);

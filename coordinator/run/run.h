@@ -29,6 +29,8 @@ struct coord_run_options {
     int64_t wait_ns;        /* for remote agents that are missing */
     const char *const *set; /* changes of the command line, for who resumes the run */
     size_t set_count;
+    const char *const *labels; /* key=value */
+    size_t label_count;
     const char *only;              /* NULL: all */
     struct coord_resumed *resumed; /* NULL: a new run; taken over by coord_run */
     bool quick;

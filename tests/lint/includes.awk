@@ -43,6 +43,8 @@ BEGIN {
     limit["yaml.h"] = "^common/(msg_yaml[a-z_]*\\.[ch]|libraries\\.c)$"
     limit["hwloc.h"] = "^common/topology\\.c$"
     limit["microhttpd.h"] = "^coordinator/web/(server\\.c|stream\\.[ch])$"
+    limit["archive"] = "^coordinator/bundle/[a-z_]+\\.c$"
+    limit["sqlite3.h"] = "^coordinator/history/[a-z_]+\\.c$"
     limit["liburing.h"] = "^agent/load/links/uring[a-z0-9_]*\\.[ch]$"
 }
 
