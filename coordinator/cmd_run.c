@@ -6,6 +6,7 @@
 #include "coordinator/cli.h"
 #include "coordinator/execute.h"
 #include "coordinator/run/labels.h"
+#include "coordinator/suite.h"
 
 struct arguments {
     const char *out;
@@ -79,7 +80,9 @@ static int run_or_check(const struct ls_option *rows, size_t count, bool check_o
     if (ls_options_parse(rows, count, argc, argv, &args, &plan, 1, &plain, &diag) != LS_OK) {
         status = coord_cli_fail(json, COORD_EXIT_USAGE, diag.text);
     } else if (args.help) {
-        (void)printf("usage: lockstep %s PLAN [option ...]\n\n", argv[0]);
+        (void)printf("usage: lockstep %s PLAN [option ...]\n"
+                     "PLAN is a file, or a folder of them, which are run one after the other.\n\n",
+                     argv[0]);
         ls_options_help(rows, count, stdout);
         status = COORD_EXIT_OK;
     } else if (plain == 0 && args.resume == NULL) {
@@ -90,20 +93,22 @@ static int run_or_check(const struct ls_option *rows, size_t count, bool check_o
     } else if (coord_labels_check(args.labels.items, args.labels.count, &diag) != LS_OK) {
         status = coord_cli_fail(json, COORD_EXIT_USAGE, diag.text);
     } else {
-        status = coord_execute(&(struct coord_execute_options){ .file = plan,
-                                                                .listen = args.listen,
-                                                                .keys = args.keys,
-                                                                .wait_ns = args.wait_ns,
-                                                                .out_dir = args.out,
-                                                                .resume = args.resume,
-                                                                .only = args.only,
-                                                                .seed = args.seed,
-                                                                .set = args.set,
-                                                                .labels = args.labels,
-                                                                .quick = args.quick,
-                                                                .json = args.json,
-                                                                .quiet = args.quiet,
-                                                                .check_only = check_only });
+        struct coord_execute_options options = { .file = plan,
+                                                 .listen = args.listen,
+                                                 .keys = args.keys,
+                                                 .wait_ns = args.wait_ns,
+                                                 .out_dir = args.out,
+                                                 .resume = args.resume,
+                                                 .only = args.only,
+                                                 .seed = args.seed,
+                                                 .set = args.set,
+                                                 .labels = args.labels,
+                                                 .quick = args.quick,
+                                                 .json = args.json,
+                                                 .quiet = args.quiet,
+                                                 .check_only = check_only };
+
+        status = coord_suite_is(plan) ? coord_suite_execute(&options) : coord_execute(&options);
     }
     ls_options_fini(rows, count, &args);
     return status;

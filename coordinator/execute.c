@@ -97,7 +97,7 @@ static bool is_same_run(const Ls__Result *result, const struct prepared *p)
            result->trials_planned == p->trials.count;
 }
 
-static int check_as_json(const struct prepared *p)
+static int check_as_json(const struct coord_execute_options *options, const struct prepared *p)
 {
     Ls__Result *result = coord_fill_planned(&(struct coord_run_options){
         .plan = p->plan.plan, .trials = &p->trials, .plan_sha256 = p->plan.sha256 });
@@ -105,6 +105,10 @@ static int check_as_json(const struct prepared *p)
 
     if (result == NULL)
         return coord_cli_fail(true, COORD_EXIT_FAULT, "out of memory");
+    if (options->out_result != NULL) {
+        *options->out_result = result; /* now the caller's */
+        return COORD_EXIT_OK;
+    }
     status = coord_cli_print(result, true, NULL, COORD_EXIT_OK);
     ls__result__free_unpacked(result, NULL);
     return status;
@@ -191,6 +195,7 @@ int coord_execute(const struct coord_execute_options *options)
     struct ls_issues issues;
     struct ls_diag diag = { 0 };
     uint64_t seed = 0;
+    enum ls_err rc;
     int status;
 
     if (options->resume != NULL)
@@ -200,15 +205,19 @@ int coord_execute(const struct coord_execute_options *options)
     ls_issues_init(&issues, options->file);
     if (read_plan(options, &p, &issues) != LS_OK)
         status = fail_issues(options, &issues);
-    else if (choose_seed(options, p.plan.plan, &seed, &diag) != LS_OK ||
-             coord_trials_expand(p.plan.plan, seed, options->only, &p.trials, &diag) != LS_OK)
-        status = coord_cli_fail(options->json, COORD_EXIT_USAGE, diag.text);
+    else if ((rc = choose_seed(options, p.plan.plan, &seed, &diag)) != LS_OK ||
+             (rc = coord_trials_expand(p.plan.plan, seed, options->only, &p.trials, &diag)) !=
+                 LS_OK)
+        status = rc == LS_ESTATE && options->suite
+                     ? COORD_EXIT_NOTHING
+                     : coord_cli_fail(options->json, COORD_EXIT_USAGE, diag.text);
     else if (options->resumed != NULL && !is_same_run(options->resumed->result, &p))
         status = coord_cli_fail(options->json, COORD_EXIT_USAGE,
                                 "this is not the plan that the run was begun with: only that one "
                                 "can be gone on with");
     else if (options->check_only)
-        status = options->json ? check_as_json(&p) : check_as_text(&p);
+        status = options->json || options->out_result != NULL ? check_as_json(options, &p)
+                                                              : check_as_text(&p);
     else
         status = run(options, &p);
     ls_issues_fini(&issues);

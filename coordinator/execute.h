@@ -29,10 +29,13 @@ struct coord_execute_options {
     bool quick;                    /* seconds a row */
     bool json;
     bool quiet;
+    bool suite;              /* one plan of many: --only may leave nothing of it */
     bool check_only;         /* say what would be done, do nothing */
     bool calibrating;        /* what is measured is the generator's own limit */
     Ls__Result **out_result; /* where the result goes instead of stdout; NULL: stdout */
 };
+
+#define COORD_EXIT_NOTHING (-1) /* of one plan of a suite: --only leaves nothing of it */
 
 /* Prints the result, or what is wrong. Returns the exit status. */
 int coord_execute(const struct coord_execute_options *options);

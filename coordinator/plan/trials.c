@@ -123,7 +123,7 @@ static enum ls_err fail_nothing_left(const struct coord_trial *pairs, size_t pai
 
         used += n < 0 ? 0 : (size_t)n;
     }
-    return ls_fail(diag, LS_EINVAL, "no trial matches '%.64s'; there are: %s%s", only, list,
+    return ls_fail(diag, LS_ESTATE, "no trial matches '%.64s'; there are: %s%s", only, list,
                    used < sizeof(list) ? "" : "...");
 }
 

@@ -38,7 +38,7 @@ struct coord_trials {
  *   shuffled     each round in an order of its own, drawn from seed
  * The rounds that are discarded come before the repetitions, as rounds like them.
  * only (NULL: all) is a glob on "target/workload", or on the target alone if it has no slash. What
- * it leaves keeps its order, and is numbered from 1. LS_EINVAL: it leaves nothing; diag lists what
+ * it leaves keeps its order, and is numbered from 1. LS_ESTATE: it leaves nothing; diag lists what
  * there is. LS_ERANGE: more than COORD_TRIALS_MAX. LS_ENOMEM. On LS_OK the caller ends with
  * coord_trials_fini(). */
 enum ls_err coord_trials_expand(const Ls__Plan *plan, uint64_t seed, const char *only,
