@@ -336,8 +336,8 @@ static const Ls__Trial *trial_of(const struct builder *b, const struct figure *f
     return NULL;
 }
 
-/* Who answers with less does less. */
-static void note_bodies(struct builder *b, const struct figure *figures, size_t n)
+/* Who answers with less does less. True: the rows do not do the same work. */
+static bool note_bodies(struct builder *b, const struct figure *figures, size_t n)
 {
     double least = INFINITY, most = 0;
     bool unknown = false;
@@ -360,6 +360,7 @@ static void note_bodies(struct builder *b, const struct figure *figures, size_t 
     if (unknown)
         note(b, "The plan does not say what bodies it expects: whether they are equal was not "
                 "looked at.");
+    return most > least;
 }
 
 static double median_of(struct builder *b, const struct figure *figure)
@@ -438,6 +439,7 @@ static void note_left_out(struct builder *b, const struct figure *figures, size_
 static void add_notes(struct builder *b)
 {
     struct figure *figures = calloc(b->page->n_rows + 1, sizeof(*figures));
+    bool differ;
     size_t n;
 
     keep(b, figures != NULL);
@@ -446,9 +448,9 @@ static void add_notes(struct builder *b)
     note_order(b);
     if (figures != NULL && b->table->n_columns > 0) {
         n = first_column(b, figures);
-        note_bodies(b, figures, n);
+        differ = note_bodies(b, figures, n);
         note_left_out(b, figures, n);
-        if (b->table->compare && b->table->rows == LS__TABLE_ROWS__TABLE_ROWS_TARGETS)
+        if (b->table->compare && !differ && b->table->rows == LS__TABLE_ROWS__TABLE_ROWS_TARGETS)
             note_ratios(b, figures, n);
     }
     free(figures);
