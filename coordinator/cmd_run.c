@@ -14,6 +14,7 @@ struct arguments {
     const char *only;
     const char *listen;
     const char *keys;
+    const char *merge;
     const char *resume;
     int64_t wait_ns;
     struct ls_option_list set;
@@ -43,6 +44,8 @@ static const struct ls_option run_rows[] = {
       "for agents that are missing, at the beginning and between trials" },
     { "label", 0, LS_OPTION_LIST, ROW(labels), "KEY=VALUE", NULL, 1, 0,
       "goes into the result, for 'lockstep history': commit=1a2b3c" },
+    { "merge", 0, LS_OPTION_TEXT, ROW(merge), "DIR", NULL, 1, 0,
+      "take what is not run (--only) from the older result in DIR, with its dates" },
     { "resume", 0, LS_OPTION_TEXT, ROW(resume), "DIR", NULL, 1, 0,
       "go on with the run whose result is in DIR, at its first missing trial; PLAN may be left out" },
     { "quick", 0, LS_OPTION_FLAG, ROW(quick), NULL, NULL, 1, 0,
@@ -98,6 +101,7 @@ static int run_or_check(const struct ls_option *rows, size_t count, bool check_o
                                                  .keys = args.keys,
                                                  .wait_ns = args.wait_ns,
                                                  .out_dir = args.out,
+                                                 .merge = args.merge,
                                                  .resume = args.resume,
                                                  .only = args.only,
                                                  .seed = args.seed,

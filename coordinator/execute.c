@@ -14,6 +14,7 @@
 #include "coordinator/plan/trials.h"
 #include "coordinator/resume.h"
 #include "coordinator/run/fill.h"
+#include "coordinator/run/older.h"
 #include "coordinator/run/run.h"
 #include "coordinator/signals.h"
 
@@ -94,7 +95,7 @@ static enum ls_err choose_seed(const struct coord_execute_options *options, cons
 static bool is_same_run(const Ls__Result *result, const struct prepared *p)
 {
     return strcmp(result->plan_sha256, p->plan.sha256) == 0 &&
-           result->trials_planned == p->trials.count;
+           result->trials_planned == p->trials.count + coord_older_count(result);
 }
 
 static int check_as_json(const struct coord_execute_options *options, const struct prepared *p)
@@ -170,6 +171,7 @@ static int run(const struct coord_execute_options *options, const struct prepare
                                                .label_count = options->labels.count,
                                                .only = options->only,
                                                .resumed = options->resumed,
+                                               .merge = options->merge,
                                                .quick = options->quick,
                                                .quiet = options->quiet,
                                                .calibrating = options->calibrating,

@@ -23,6 +23,7 @@ struct coord_execute_options {
     const char *seed;              /* NULL: the plan's, or drawn */
     struct ls_option_list set;     /* path=value */
     struct ls_option_list labels;  /* key=value, checked */
+    const char *merge;             /* folder of an older result; NULL: none */
     const char *resume;            /* folder of the run to go on with; NULL: a new one */
     struct coord_resumed *resumed; /* by coord_resume: what it has opened; NULL: a new run */
     uint32_t workers_per_client;   /* 0: one for each CPU */

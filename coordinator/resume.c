@@ -14,9 +14,10 @@ static const char *find_mistake(const struct coord_execute_options *options)
 {
     if (options->out_dir != NULL)
         return "--out does not go with --resume: the result stays where it is";
-    if (options->seed != NULL || options->only != NULL || options->set.count > 0 || options->quick)
-        return "--seed, --only, --set and --quick do not go with --resume: they are those that the "
-               "run was begun with";
+    if (options->seed != NULL || options->only != NULL || options->set.count > 0 ||
+        options->quick || options->merge != NULL)
+        return "--seed, --only, --set, --quick and --merge do not go with --resume: they are those "
+               "that the run was begun with";
     return NULL;
 }
 
@@ -43,6 +44,7 @@ static int go_on(const struct coord_execute_options *options, struct coord_resum
     all.quick = strcmp(result->profile, "quick") == 0;
     all.only = result->only[0] != '\0' ? result->only : NULL;
     all.set = (struct ls_option_list){ .items = changes.out, .count = result->n_changes };
+    all.merge = result->merge[0] != '\0' ? result->merge : NULL;
     all.resume = NULL;
     all.resumed = resumed;
     return coord_execute(&all);

@@ -53,7 +53,7 @@ struct suite {
 static int run_plan(struct suite *suite, const char *plan)
 {
     struct coord_execute_options one = *suite->options;
-    char out[PATH_MAX];
+    char out[PATH_MAX], merge[PATH_MAX];
     Ls__Result *result = NULL;
     Ls__Result **grown;
     int status;
@@ -62,6 +62,11 @@ static int run_plan(struct suite *suite, const char *plan)
         return coord_cli_fail(false, COORD_EXIT_USAGE, "the result folder's path is too long");
     one.file = plan;
     one.out_dir = out;
+    if (one.merge != NULL) {
+        if (!out_dir_of(one.merge, plan, merge))
+            return coord_cli_fail(false, COORD_EXIT_USAGE, "--merge: the path is too long");
+        one.merge = merge;
+    }
     one.suite = true;
     one.json = false; /* there is one document, and it is ours */
     one.out_result = suite->options->json ? &result : NULL;

@@ -89,3 +89,17 @@ void coord_message_clear(size_t *n, void *items)
     *n = 0;
     items_set(items, NULL);
 }
+
+bool coord_message_add_string(size_t *n, char ***texts, const char *text)
+{
+    char **grown = realloc(*texts, (*n + 1) * sizeof(char *));
+
+    if (grown == NULL)
+        return false;
+    *texts = grown;
+    grown[*n] = strdup(text);
+    if (grown[*n] == NULL)
+        return false;
+    (*n)++;
+    return true;
+}

@@ -20,6 +20,9 @@ void coord_message_free(void *message); /* NULL is fine */
 /* Replaces a string field by a copy of text (NULL: empty). False: out of memory, unchanged. */
 bool coord_message_string(char **field, const char *text) LS_NODISCARD;
 
+/* Appends a copy of text to a repeated string field. False: out of memory, unchanged. */
+bool coord_message_add_string(size_t *n, char ***texts, const char *text) LS_NODISCARD;
+
 /* Appends an initialised message to a repeated field: items is &message->things, n is
  * &message->n_things. NULL: out of memory, unchanged. */
 void *coord_message_append(size_t *n, void *items,

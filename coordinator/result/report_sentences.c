@@ -29,13 +29,27 @@ static const char *plural(uint64_t n)
     return n == 1 ? "" : "s";
 }
 
+static void say_merged(const Ls__Merged *merged, struct coord_say *to)
+{
+    say(to, COORD_STYLE_NONE, "%zu row%s taken from run %.64s of %.10s (%.300s)", merged->n_rows,
+        merged->n_rows == 1 ? " was" : "s were", merged->run_id, merged->started_at,
+        merged->folder);
+    for (size_t i = 0; i < merged->n_left; i++)
+        say(to, COORD_STYLE_WARN, "not taken from there: %.400s", merged->left[i]);
+    for (size_t i = 0; i < merged->n_differences; i++)
+        say(to, COORD_STYLE_WARN, "different there: %.300s", merged->differences[i]);
+}
+
 void coord_part_status(const Ls__Result *result, struct coord_say *to)
 {
     bool complete = strcmp(result->status, "complete") == 0;
 
-    say(to, COORD_STYLE_NONE, "run %.64s, seed %" PRIu64 ", %zu of %u trial%s, %.32s",
+    say(to, COORD_STYLE_NONE, "run %.64s, seed %" PRIu64 ", %zu of %u trial%s, %.32s%s%.20s%s",
         result->run_id, result->seed, result->n_trials, result->trials_planned,
-        plural(result->trials_planned), result->status);
+        plural(result->trials_planned), result->status, result->profile[0] != '\0' ? ", " : "",
+        result->profile, result->profile[0] != '\0' ? " profile: a first look" : "");
+    for (size_t i = 0; i < result->n_merged; i++)
+        say_merged(result->merged[i], to);
     if (result->error[0] != '\0')
         say(to, complete ? COORD_STYLE_WARN : COORD_STYLE_BAD, "%.900s", result->error);
 }

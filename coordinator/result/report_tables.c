@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,20 @@ static const struct coord_column summary_columns[] = {
     { "errors", "errors", false },
     { "cpu_ns_per_request", "CPU/request", false },
     { "rss_peak_bytes", "memory", false },
+    { "date", "date", true },
 };
+
+static void date_cell(const Ls__Result *result, const char *workload, const char *target,
+                      struct coord_table *out)
+{
+    char date[16] = "";
+
+    for (size_t i = 0; i < result->n_trials; i++) {
+        if (belongs(result->trials[i], workload, target))
+            (void)snprintf(date, sizeof(date), "%.10s", result->trials[i]->started_at);
+    }
+    coord_table_text(out, date, COORD_STYLE_NONE);
+}
 
 static void median_cell(const Ls__Result *result, const char *workload, const char *target,
                         const char *metric, struct coord_table *out)
@@ -109,7 +123,8 @@ void coord_part_summary(const Ls__Result *result, const char *workload, struct c
     const char **targets = NULL;
     size_t n = coord_result_targets(result, &targets);
 
-    coord_table_init(out, summary_columns, LS_ARRAY_LEN(summary_columns));
+    /* The last is the date, where rows are not of one run. */
+    coord_table_init(out, summary_columns, LS_ARRAY_LEN(summary_columns) - (result->n_merged == 0));
     out->ok = out->ok && targets != NULL;
     for (size_t t = 0; t < n; t++) {
         const Ls__Summary *row =
@@ -127,6 +142,8 @@ void coord_part_summary(const Ls__Result *result, const char *workload, struct c
         errors_cell(result, workload, targets[t], out);
         median_cell(result, workload, targets[t], "cpu_ns_per_request", out);
         median_cell(result, workload, targets[t], "rss_peak_bytes", out);
+        if (result->n_merged > 0)
+            date_cell(result, workload, targets[t], out);
     }
     free(targets);
 }

@@ -97,6 +97,10 @@ enum ls_err coord_store_rows(struct coord_store_trial *trial, enum coord_store_t
  * afterwards whatever is returned; on failure nothing of it stays in the folder. */
 enum ls_err coord_store_trial_finish(struct coord_store_trial *trial, const Ls__Trial *message,
                                      struct ls_diag *diag) LS_NODISCARD;
+/* What a trial of another result has on the disk, byte for byte, but trial.json. LS_EPROTO: a file
+ * is not as its SHA256SUMS says. */
+enum ls_err coord_store_trial_copy(struct coord_store_trial *trial, const char *dir,
+                                   const char *folder, struct ls_diag *diag) LS_NODISCARD;
 void coord_store_trial_discard(struct coord_store_trial *trial); /* removes it; NULL is fine */
 
 /* ---- reading */

@@ -415,6 +415,58 @@ static enum ls_err write_json(const struct coord_store_trial *trial, const Ls__T
     return rc;
 }
 
+/* ---- a trial of another result */
+
+static enum ls_err copy_file(const struct coord_store_trial *trial, const char *from,
+                             const char *name, struct ls_diag *diag)
+{
+    unsigned char piece[16384];
+    enum ls_err rc;
+    ssize_t len;
+    int in, out = -1;
+
+    rc = ls_fs_open(from, &in, diag);
+    if (rc != LS_OK)
+        return rc;
+    rc = create_in(trial, name, 0, &out, diag);
+    while (rc == LS_OK && (len = read(in, piece, sizeof(piece))) != 0) {
+        rc = len < 0 ? ls_fail(diag, LS_EIO, "cannot read %s: %s", from, strerror(errno))
+                     : ls_fs_write_all(out, (struct ls_bytes){ piece, (size_t)len }, diag);
+    }
+    if (rc == LS_OK && fsync(out) != 0)
+        rc = ls_fail(diag, LS_EIO, "cannot write %s/%s: %s", trial->part, name, strerror(errno));
+    if (out >= 0)
+        (void)close(out);
+    (void)close(in);
+    return rc;
+}
+
+enum ls_err coord_store_trial_copy(struct coord_store_trial *trial, const char *dir,
+                                   const char *folder, struct ls_diag *diag)
+{
+    struct coord_sums sums = { 0 };
+    char prefix[300], from[PATH_MAX], hex[LS_SHA256_HEX];
+    enum ls_err rc = coord_sums_read(&sums, dir, diag);
+
+    (void)snprintf(prefix, sizeof(prefix), "%.290s/", folder);
+    for (size_t i = 0; i < sums.n && rc == LS_OK; i++) {
+        const char *name = sums.items[i].path + strlen(prefix);
+
+        if (strncmp(sums.items[i].path, prefix, strlen(prefix)) != 0 ||
+            strcmp(name, "trial.json") == 0 || strchr(name, '/') != NULL)
+            continue;
+        rc = coord_path(dir, sums.items[i].path, from, diag);
+        if (rc == LS_OK)
+            rc = copy_file(trial, from, name, diag);
+        if (rc == LS_OK)
+            rc = ls_sha256_file(from, hex, diag);
+        if (rc == LS_OK && strcmp(hex, sums.items[i].hex) != 0)
+            rc = ls_fail(diag, LS_EPROTO, "%s was changed after it was written", from);
+    }
+    coord_sums_fini(&sums);
+    return rc;
+}
+
 /* From part to its own name; a folder of that name is one that no result.json knows. */
 static enum ls_err move_into_place(struct coord_store_trial *trial, struct ls_diag *diag)
 {

@@ -39,20 +39,6 @@ static void keep(struct builder *b, bool ok)
         b->rc = LS_ENOMEM;
 }
 
-static bool add_text(size_t *n, char ***texts, const char *text)
-{
-    char **grown = realloc(*texts, (*n + 1) * sizeof(char *));
-
-    if (grown == NULL)
-        return false;
-    *texts = grown;
-    grown[*n] = strdup(text);
-    if (grown[*n] == NULL)
-        return false;
-    (*n)++;
-    return true;
-}
-
 static void note(struct builder *b, const char *fmt, ...) LS_PRINTF(2, 3);
 static void note(struct builder *b, const char *fmt, ...)
 {
@@ -62,7 +48,7 @@ static void note(struct builder *b, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    keep(b, add_text(&b->page->n_notes, &b->page->notes, text));
+    keep(b, coord_message_add_string(&b->page->n_notes, &b->page->notes, text));
 }
 
 /* ---- which figure a cell shows */
@@ -163,7 +149,7 @@ static void show(const struct builder *b, const struct figure *figure,
         return;
     }
     (void)coord_unit_human(cell->value, figure->metric->unit, number, sizeof(number));
-    if (figure->statistic == LS__STATISTIC__STATISTIC_MEAN_SD)
+    if (figure->statistic == LS__STATISTIC__STATISTIC_MEAN_SD && stats->n > 1)
         (void)snprintf(
             out, out_bytes, "%s%s +- %s", cell->noisy ? "~" : "", number,
             coord_unit_human(stats->stdev, figure->metric->unit, scatter, sizeof(scatter)));
@@ -257,6 +243,18 @@ static void add_cell(struct builder *b, const Ls__PageColumn *column, Ls__PageRo
     keep(b, coord_message_string(&cell->text, text));
 }
 
+static const Ls__Trial *trial_of(const struct builder *b, const struct figure *figure)
+{
+    for (size_t i = 0; i < b->result->n_trials; i++) {
+        const Ls__Trial *trial = b->result->trials[i];
+
+        if (coord_trial_counts(trial) && strcmp(trial->target, figure->target) == 0 &&
+            strcmp(trial->workload, figure->workload) == 0)
+            return trial;
+    }
+    return NULL;
+}
+
 /* ---- what others have published, in columns behind ours */
 
 static const Ls__Published *published_of(const struct builder *b, const Ls__PageColumn *column,
@@ -282,17 +280,23 @@ static const Ls__Published *published_of(const struct builder *b, const Ls__Page
 }
 
 /* Behind the columns that are measured, so that references by place stay right. */
-static void add_published(struct builder *b, const Ls__PageColumn *column)
+static void add_published(struct builder *b, size_t index)
 {
+    const Ls__PageColumn *column = b->table->columns[index];
     const Ls__Published *one = NULL;
     char text[128];
 
-    for (size_t r = 0; r < b->page->n_rows && one == NULL; r++)
+    for (size_t r = 0; r < b->page->n_rows && one == NULL; r++) {
         one = published_of(b, column, b->page->rows[r]->name);
+        for (size_t i = 0; i < index && one != NULL; i++) {
+            if (published_of(b, b->table->columns[i], b->page->rows[r]->name) == one)
+                return; /* shown already, behind another statistic of the same */
+        }
+    }
     if (one == NULL)
         return;
     (void)snprintf(text, sizeof(text), "%.64s, published", column->title);
-    keep(b, add_text(&b->page->n_columns, &b->page->columns, text));
+    keep(b, coord_message_add_string(&b->page->n_columns, &b->page->columns, text));
     for (size_t r = 0; r < b->page->n_rows && b->rc == LS_OK; r++) {
         Ls__PageRow *row = b->page->rows[r];
         const Ls__Published *published = published_of(b, column, row->name);
@@ -309,6 +313,28 @@ static void add_published(struct builder *b, const Ls__PageColumn *column)
     }
 }
 
+/* When each row was measured, where that was not in one run. */
+static void add_dates(struct builder *b)
+{
+    keep(b, coord_message_add_string(&b->page->n_columns, &b->page->columns, "date"));
+    for (size_t r = 0; r < b->page->n_rows && b->rc == LS_OK; r++) {
+        Ls__PageRow *row = b->page->rows[r];
+        Ls__PageCell *cell =
+            coord_message_append(&row->n_cells, &row->cells, &ls__page_cell__descriptor);
+        struct figure figure;
+        const Ls__Trial *trial = NULL;
+        char text[16] = "";
+
+        for (size_t i = 0; i < b->table->n_columns && trial == NULL; i++) {
+            if (figure_of(b, b->table->columns[i], row->name, &figure))
+                trial = trial_of(b, &figure);
+        }
+        if (trial != NULL)
+            (void)snprintf(text, sizeof(text), "%.10s", trial->started_at);
+        keep(b, cell != NULL && coord_message_string(&cell->text, text));
+    }
+}
+
 /* ---- what has to be said about it */
 
 /* The figures of a table's first column, row by row. */
@@ -322,18 +348,6 @@ static size_t first_column(const struct builder *b, struct figure *out)
             n++;
     }
     return n;
-}
-
-static const Ls__Trial *trial_of(const struct builder *b, const struct figure *figure)
-{
-    for (size_t i = 0; i < b->result->n_trials; i++) {
-        const Ls__Trial *trial = b->result->trials[i];
-
-        if (coord_trial_counts(trial) && strcmp(trial->target, figure->target) == 0 &&
-            strcmp(trial->workload, figure->workload) == 0)
-            return trial;
-    }
-    return NULL;
 }
 
 /* Who answers with less does less. True: the rows do not do the same work. */
@@ -500,11 +514,14 @@ static void add_page(struct builder *b)
     keep(b, b->page != NULL && coord_message_string(&b->page->title, b->table->title) &&
                 coord_message_string(&b->page->rows_are, targets ? "target" : "workload"));
     for (size_t i = 0; i < b->table->n_columns && b->rc == LS_OK; i++)
-        keep(b, add_text(&b->page->n_columns, &b->page->columns, b->table->columns[i]->title));
+        keep(b, coord_message_add_string(&b->page->n_columns, &b->page->columns,
+                                         b->table->columns[i]->title));
     if (b->rc == LS_OK)
         add_rows(b);
     for (size_t i = 0; i < b->table->n_columns && b->rc == LS_OK; i++)
-        add_published(b, b->table->columns[i]);
+        add_published(b, i);
+    if (b->rc == LS_OK && b->result->n_merged > 0)
+        add_dates(b);
     if (b->rc == LS_OK)
         add_notes(b);
 }

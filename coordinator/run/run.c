@@ -16,6 +16,7 @@
 #include "coordinator/run/fill.h"
 #include "coordinator/run/labels.h"
 #include "coordinator/run/limits.h"
+#include "coordinator/run/older.h"
 #include "coordinator/run/pages.h"
 #include "coordinator/run/run_internal.h"
 
@@ -57,14 +58,37 @@ static bool is_there(const Ls__Result *result, uint32_t index)
     return false;
 }
 
+/* What is not run again, before anything is run: nothing was lost if it cannot be had. */
+static enum ls_err merge_older(struct run *r, struct ls_diag *diag)
+{
+    const struct coord_older older = { .plan = r->options->plan,
+                                       .running = r->options->trials,
+                                       .base_dir = r->options->base_dir,
+                                       .dir = r->options->merge };
+    enum ls_err rc = coord_older_take(&older, r->store, r->result, diag);
+
+    r->unusable = rc != LS_OK;
+    if (rc != LS_OK)
+        return rc;
+    r->result->trials_planned += coord_older_count(r->result);
+    return save(r, diag);
+}
+
 static enum ls_err run_all(struct run *r, struct ls_diag *diag)
 {
     const struct coord_trials *trials = r->options->trials;
+    uint32_t base;
     enum ls_err rc;
 
     rc = save(r, diag); /* with the hosts */
+    if (rc == LS_OK && r->options->merge != NULL && r->result->n_merged == 0)
+        rc = merge_older(r, diag);
+    base = coord_older_count(r->result);
     for (size_t i = 0; i < trials->count && rc == LS_OK && !r->interrupted; i++) {
-        if (is_there(r->result, trials->items[i].index))
+        struct coord_trial trial = trials->items[i];
+
+        trial.index += base;
+        if (is_there(r->result, trial.index))
             continue;
         do { /* one may go away just when it gets its files */
             rc = mend_fleet(r, diag);
@@ -72,7 +96,7 @@ static enum ls_err run_all(struct run *r, struct ls_diag *diag)
                 rc = coord_ship_send(r->ship, r->fleet, diag);
         } while (rc == LS_ESTATE && !r->interrupted);
         if (rc == LS_OK)
-            rc = run_one_trial(r, &trials->items[i], diag);
+            rc = run_one_trial(r, &trial, diag);
         if (rc == LS_OK && !r->interrupted)
             rc = save(r, diag);
     }
@@ -126,6 +150,8 @@ static enum ls_err note_origin(struct run *r, struct ls_diag *diag)
         rc = coord_fill_text(&r->result->listen, listen);
     if (rc == LS_OK)
         rc = coord_fill_text(&r->result->agents_folder, coord_fleet_folder(r->fleet));
+    if (rc == LS_OK && o->merge != NULL)
+        rc = coord_fill_text(&r->result->merge, o->merge);
     if (rc == LS_OK && o->resumed == NULL)
         rc = coord_fill_changes(r->result, o->set, o->set_count, o->only);
     if (rc == LS_OK && o->resumed == NULL)

@@ -11,6 +11,7 @@
 #include "coordinator/plan/load_law.h"
 #include "coordinator/result/summary.h"
 #include "coordinator/run/fill.h"
+#include "coordinator/run/older.h"
 #include "coordinator/run/pages.h"
 #include "coordinator/run/run_internal.h"
 #include "coordinator/run/verdict.h"
@@ -429,6 +430,15 @@ static enum ls_err fill_address(const struct run *r, Ls__Trial *trial)
     return coord_fill_text(&trial->address, address);
 }
 
+static enum ls_err fill_row(const struct run *r, Ls__Trial *trial, struct ls_diag *diag)
+{
+    char hex[LS_SHA256_HEX];
+    enum ls_err rc = coord_older_row_sha256(r->trial->target, r->trial->workload,
+                                            r->options->base_dir, hex, diag);
+
+    return rc == LS_OK ? coord_fill_text(&trial->row_sha256, hex) : rc;
+}
+
 /* From what was measured to a Trial on the disk. It is handed out unless the run was interrupted or
  * the disk did not take it: *out_trial is then NULL. */
 static enum ls_err close_trial(struct run *r, Ls__Trial **out_trial, struct ls_diag *diag)
@@ -463,6 +473,8 @@ static enum ls_err close_trial(struct run *r, Ls__Trial **out_trial, struct ls_d
     trial->body_bytes = coord_pages_body_bytes(r->trial->workload, r->options->base_dir);
     if (rc == LS_OK)
         rc = find_path(r, trial);
+    if (rc == LS_OK)
+        rc = fill_row(r, trial, diag);
     judge(r, trial, &books);
     if (rc == LS_OK && r->files != NULL)
         rc = coord_fill_text(&trial->folder, coord_store_trial_folder(r->files));
@@ -517,7 +529,7 @@ enum ls_err run_measure(struct run *r, const struct coord_trial *trial, const ch
     r->trouble_code[0] = '\0';
     r->command_failed[0] = '\0';
     r->started_wall_ns = ls_clock_wall_ns();
-    coord_progress_trial(r->progress, trial->index, (uint32_t)r->options->trials->count,
+    coord_progress_trial(r->progress, trial->index, r->result->trials_planned,
                          trial->target->name, trial->workload->name, trial->repetition);
     note_steps(r);
     rc = places_init(r, trial->workload, &places);
