@@ -33,7 +33,7 @@ struct coord_run_options {
     size_t label_count;
     const char *only;              /* NULL: all */
     struct coord_resumed *resumed; /* NULL: a new run; taken over by coord_run */
-    const char *merge; /* folder of an older result, or NULL: older.h */
+    const char *merge;             /* folder of an older result, or NULL: older.h */
     bool quick;
     bool quiet;
     bool calibrating;            /* its figures are not held against an earlier calibration */

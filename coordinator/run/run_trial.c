@@ -529,8 +529,8 @@ enum ls_err run_measure(struct run *r, const struct coord_trial *trial, const ch
     r->trouble_code[0] = '\0';
     r->command_failed[0] = '\0';
     r->started_wall_ns = ls_clock_wall_ns();
-    coord_progress_trial(r->progress, trial->index, r->result->trials_planned,
-                         trial->target->name, trial->workload->name, trial->repetition);
+    coord_progress_trial(r->progress, trial->index, r->result->trials_planned, trial->target->name,
+                         trial->workload->name, trial->repetition);
     note_steps(r);
     rc = places_init(r, trial->workload, &places);
     if (rc == LS_OK)

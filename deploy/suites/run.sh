@@ -5,10 +5,10 @@
 set -eu
 here=$(cd "$(dirname -- "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-[ $# -gt 0 ] && [ -e "$here/$1" ] || {
+if [ $# -eq 0 ] || [ ! -e "$here/$1" ]; then
     printf 'usage: sh deploy/suites/run.sh elide|esrun|elysia-vs-fastify|rune [option of lockstep run ...]\n' >&2
     exit 2
-}
+fi
 suite=$1
 shift
 sh "$here/npm.sh" >/dev/null
