@@ -37,7 +37,7 @@ static bool find_path(const char *self, const char *controller, char out[HOST_CG
             size_t path = (size_t)(line + len - second) - 1;
             bool ours = *controller == '\0' ? names == 0 : lists(first + 1, names, controller);
 
-            if (ours && path < HOST_CGROUP_PATH) {
+            if (ours && second[1] == '/' && path < HOST_CGROUP_PATH) {
                 (void)snprintf(out, HOST_CGROUP_PATH, "%.*s", (int)path, second + 1);
                 return true;
             }

@@ -328,6 +328,8 @@ static void wind_down(struct host_target *t)
     (void)eventfd_read(t->wake_fd, &(eventfd_t){ 0 }); /* a kill writes again */
     t->code = NULL;
     end_processes(t);
+    count_oom_kills(t); /* while the group is there: the supervisor removes it when it leaves */
+    event.oom_kills = t->oom_kills;
     event.stopped_by_us = t->started_count > 0 && !t->exited_unasked && !was_lost;
     event.left_over = t->clean ? t->news.left_over : 0;
     if (t->supervisor != NULL && !t->stuck)
@@ -336,8 +338,6 @@ static void wind_down(struct host_target *t)
         host_logpump_drain(t->log);
         host_logpump_totals(t->log, &totals);
     }
-    count_oom_kills(t);
-    event.oom_kills = t->oom_kills;
     remove_group(t);
     event.log_bytes = totals.kept_bytes;
     event.log_dropped_bytes = totals.dropped_bytes;

@@ -34,8 +34,9 @@ static bool try_ready(struct host_target *t, struct load_probe *probe, int64_t d
     enum ls_err rc = load_probe_exchange(probe, 0, deadline_ns, &reply, &sent, &diag);
 
     t->readiness_requests += sent;
-    last->answered = rc == LS_OK && reply.outcome == LOAD_OK;
-    if (last->answered) {
+    if (rc == LS_OK)
+        last->answered = reply.outcome == LOAD_OK;
+    if (rc == LS_OK && last->answered) {
         last->accepted = true;
         return true;
     }

@@ -469,6 +469,28 @@ static void say_server(const Ls__Server *server, struct coord_say *to)
         server->processes == 1 ? "" : "es", server->threads, plural(server->threads));
 }
 
+/* What is not as it mostly is: how it is held and what really runs. */
+static void say_containment(const Ls__Server *server, struct coord_say *to)
+{
+    const Ls__Containment *held = server->containment;
+    struct ls_buf text;
+
+    if (server->program != NULL && server->program->shim[0] != '\0')
+        say(to, COORD_STYLE_NONE, "server: %.400s", server->program->shim);
+    if (held == NULL)
+        return;
+    ls_buf_init(&text, 1024);
+    if (held->instances > 1)
+        ls_buf_addf(&text, ", %" PRIu32 " instances", held->instances);
+    if (strcmp(held->network, "private") == 0)
+        ls_buf_adds(&text, ", a private network");
+    for (size_t i = 0; i < held->n_limits; i++)
+        ls_buf_addf(&text, ", at most %.90s", held->limits[i]);
+    if (text.ok && text.len > 2)
+        say(to, COORD_STYLE_NONE, "server: %.*s", (int)text.len - 2, (const char *)text.data + 2);
+    ls_buf_fini(&text);
+}
+
 static void say_client(const Ls__Client *client, struct coord_say *to)
 {
     char lag[48], memory[48], rate[48];
@@ -523,6 +545,11 @@ static void say_clients(const Ls__Trial *trial, struct coord_say *to)
             continue;
         say_client(client, to);
     }
+    if (trial->client_cpu_ns_per_request > 0 && trial->server != NULL)
+        say(to, COORD_STYLE_NONE,
+            "a request costs the clients %s of CPU and %.3g context switches, the server %.3g",
+            ls_human_duration(trial->client_cpu_ns_per_request, skew, sizeof(skew)),
+            trial->client_switches_per_request, trial->server->switches_per_request);
     if (trial->window != NULL && trial->n_clients > 1)
         say(to, COORD_STYLE_NONE, "start skew: %s, +- %s of the clocks",
             ls_human_duration((double)trial->window->start_skew_ns, skew, sizeof(skew)),
@@ -547,8 +574,10 @@ void coord_part_details(const Ls__Trial *trial, struct coord_say *to)
     if (trial->http2 != NULL)
         say_http2(trial->http2, to);
     say_bytes(trial, to);
-    if (trial->server != NULL)
+    if (trial->server != NULL) {
         say_server(trial->server, to);
+        say_containment(trial->server, to);
+    }
     say_clients(trial, to);
     coord_part_network(trial, to);
 }

@@ -60,12 +60,13 @@ uint64_t coord_judge_connections(const struct judge *j)
 }
 
 static coord_check_fn *const checks[] = {
-    coord_check_books,        coord_check_agents,   coord_check_target,   coord_check_answers,
-    coord_check_connections,  coord_check_skew,     coord_check_little,   coord_check_clipped,
-    coord_check_generator,    coord_check_send_lag, coord_check_achieved, coord_check_shed,
-    coord_check_pipelines,    coord_check_shared,   coord_check_foreign,  coord_check_network,
-    coord_check_governor,     coord_check_window,   coord_check_trend,    coord_check_stalled,
-    coord_check_client_hosts, coord_check_headroom, coord_check_messages, coord_check_unread,
+    coord_check_books,   coord_check_agents,       coord_check_target,   coord_check_cpu_accounts,
+    coord_check_answers, coord_check_connections,  coord_check_skew,     coord_check_little,
+    coord_check_clipped, coord_check_generator,    coord_check_send_lag, coord_check_achieved,
+    coord_check_shed,    coord_check_pipelines,    coord_check_shared,   coord_check_foreign,
+    coord_check_network, coord_check_governor,     coord_check_window,   coord_check_trend,
+    coord_check_stalled, coord_check_client_hosts, coord_check_headroom, coord_check_messages,
+    coord_check_unread,
 };
 
 static bool took_place(const Ls__Trial *trial)

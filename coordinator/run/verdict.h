@@ -39,6 +39,8 @@
 #define COORD_LIMIT_TREND_INTERVALS   5
 #define COORD_LIMIT_TREND_MOST        512 /* more are put together before they are ranked */
 #define COORD_LIMIT_WINDOW_NS         INT64_C(1000000000)
+#define COORD_LIMIT_ACCOUNTS          0.03 /* clocks of the target's processes against its group's */
+#define COORD_LIMIT_ACCOUNTS_NS       INT64_C(20000000) /* ticks that they may be apart */
 #define COORD_LIMIT_EDGE              0.02 /* of the window: how far off the server's samples may be */
 #define COORD_MAX_START_SKEW_NS       INT64_C(5000000) /* unless the plan says otherwise */
 

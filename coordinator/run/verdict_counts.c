@@ -69,6 +69,32 @@ void coord_check_target(struct judge *j)
     if (server != NULL && server->exit[0] != '\0' && !server->stopped_by_us)
         coord_verdict_add(j->trial, "target_died", INVALID,
                           "the target ended by itself (%.60s): see target.log", server->exit);
+    else if (server != NULL && server->oom_kills > 0 && !has_reason(j->trial, "out_of_memory"))
+        coord_verdict_add(j->trial, "out_of_memory", INVALID,
+                          "%" PRIu64 " process%s of the target %s killed for memory",
+                          server->oom_kills, server->oom_kills == 1 ? "" : "es",
+                          server->oom_kills == 1 ? "was" : "were");
+}
+
+/* Clocks of processes miss what nobody has waited for, the group's is a tick late: they agree, or
+ * one of them is wrong. */
+void coord_check_cpu_accounts(struct judge *j)
+{
+    const Ls__Server *server = j->trial->server;
+    double clocks, group, apart;
+
+    if (server == NULL || server->cpu_ns <= 0 || server->cpu_cgroup_ns <= 0)
+        return;
+    clocks = (double)server->cpu_ns;
+    group = (double)server->cpu_cgroup_ns;
+    apart = clocks > group ? clocks - group : group - clocks;
+    if (apart > COORD_LIMIT_ACCOUNTS * (clocks > group ? clocks : group) &&
+        apart > (double)COORD_LIMIT_ACCOUNTS_NS)
+        coord_verdict_add(
+            j->trial, "cpu_accounts", SUSPECT,
+            "the clocks of the target's processes say %.0f ms of CPU time, its control "
+            "group says %.0f ms: CPU per request is not to be relied on",
+            clocks / 1e6, group / 1e6);
 }
 
 void coord_check_answers(struct judge *j)

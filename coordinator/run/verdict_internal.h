@@ -33,6 +33,7 @@ typedef void coord_check_fn(struct judge *j);
 coord_check_fn coord_check_books;
 coord_check_fn coord_check_agents;
 coord_check_fn coord_check_target;
+coord_check_fn coord_check_cpu_accounts;
 coord_check_fn coord_check_answers;
 coord_check_fn coord_check_messages;
 coord_check_fn coord_check_connections;

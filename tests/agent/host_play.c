@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -239,6 +240,24 @@ static LS_NORETURN void count_terms(const char *port)
     _exit(await_terms());
 }
 
+/* How many processes it can have at once; "forks N". */
+static LS_NORETURN void count_forks(void)
+{
+    int count = 0;
+
+    while (count < 1000) {
+        pid_t pid = fork();
+
+        if (pid == 0)
+            sleep_for_ever();
+        if (pid < 0)
+            break;
+        count++;
+    }
+    (void)printf("forks %d\n", count);
+    exit(0);
+}
+
 static void burn(int64_t cpu_ns)
 {
     int64_t end_ns = ls_clock_process_cpu_ns() + cpu_ns;
@@ -247,7 +266,69 @@ static void burn(int64_t cpu_ns)
         ;
 }
 
-static void start_children(const char *role, const char *port)
+/* Touches so much memory, and holds it. */
+static void eat(long bytes)
+{
+    char *memory = malloc((size_t)bytes);
+
+    for (long i = 0; memory != NULL && i < bytes; i += 4096)
+        memory[i] = 1;
+    if (memory == NULL)
+        exit(7);
+}
+
+/* A few connections at once and no more, so that the others of the same listener get theirs. */
+static LS_NORETURN void serve_few(int listener)
+{
+    enum { FEW = 4 };
+    struct pollfd fds[1 + FEW] = { { .fd = listener, .events = POLLIN } };
+    int count = 0;
+    char request[4096];
+
+    for (;;) {
+        fds[0].fd = count < FEW ? listener : -1;
+        (void)poll(fds, (nfds_t)(1 + count), -1);
+        for (int i = count; i > 0; i--) {
+            if (fds[i].revents == 0)
+                continue;
+            if (read(fds[i].fd, request, sizeof(request)) > 0 &&
+                send(fds[i].fd, ANSWER, strlen(ANSWER), MSG_NOSIGNAL) > 0)
+                continue;
+            (void)close(fds[i].fd);
+            fds[i] = fds[count--];
+        }
+        if (fds[0].fd >= 0 && fds[0].revents != 0) {
+            int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
+
+            if (fd >= 0)
+                fds[++count] = (struct pollfd){ .fd = fd, .events = POLLIN };
+        }
+    }
+}
+
+/* A primary that listens, and so many workers that accept, each when a file of its own name is
+ * there: w0, w1 ... */
+static LS_NORETURN void be_cluster(const char *port, long workers)
+{
+    int listener = listen_on(port, false);
+
+    /* None of them waits in accept(): several may be woken by one connection. */
+    (void)fcntl(listener, F_SETFL, O_NONBLOCK);
+    for (long i = 0; i < workers; i++) {
+        char name[24];
+
+        if (fork() != 0)
+            continue;
+        (void)snprintf(name, sizeof(name), "w%ld", i);
+        announce();
+        while (access(name, F_OK) != 0)
+            nap_ms(1);
+        serve_few(listener);
+    }
+    sleep_for_ever();
+}
+
+static void start_children(const char *role, const char *port, long number)
 {
     if (strcmp(role, "daemon") == 0 || strcmp(role, "stubborn-daemon") == 0) {
         if (!become_daemon())
@@ -261,6 +342,11 @@ static void start_children(const char *role, const char *port)
         chain();
     if (strcmp(role, "breed") == 0 && fork() == 0)
         breed();
+    if (strcmp(role, "busy") == 0 && fork() == 0) {
+        burn(number * LS_NS_PER_MS);
+        announce();
+        sleep_for_ever();
+    }
     if (strcmp(role, "workers") == 0) {
         for (int i = 0; i < 3; i++) {
             if (fork() != 0)
@@ -298,7 +384,13 @@ static LS_NORETURN void play(const char *role, int argc, char **argv)
     }
     if (strcmp(role, "count-terms") == 0)
         count_terms(port);
-    start_children(role, port);
+    if (strcmp(role, "cluster") == 0)
+        be_cluster(port, number);
+    if (strcmp(role, "try-forks") == 0)
+        count_forks();
+    if (strcmp(role, "eat") == 0)
+        eat(number << 20);
+    start_children(role, port, number);
     if (strcmp(role, "state") == 0)
         print_state();
     if (strcmp(role, "ignore-term") == 0)

@@ -184,6 +184,35 @@ static void agents_and_targets_that_went_away_are_invalid(void **state)
     assert_one_reason(&rig, "target_died", INVALID, "signal SEGV");
 }
 
+static void a_target_of_which_something_was_killed_for_memory_is_invalid(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig, &closed);
+    rig.trial->server->oom_kills = 2;
+    assert_one_reason(&rig, "out_of_memory", INVALID, "2 processes of the target were killed");
+}
+
+static void two_accounts_of_cpu_time_that_differ_are_suspect(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig, &closed);
+    rig.trial->server->cpu_ns = 1000 * MS;
+    rig.trial->server->cpu_cgroup_ns = 1030 * MS; /* 3 % of the larger are 30.9 ms */
+    assert_no_reason(&rig);
+    rig_init(&rig, &closed);
+    rig.trial->server->cpu_ns = 1000 * MS;
+    rig.trial->server->cpu_cgroup_ns = 1032 * MS;
+    assert_one_reason(&rig, "cpu_accounts", SUSPECT, "1000 ms of CPU time");
+    rig_init(&rig, &closed);
+    rig.trial->server->cpu_ns = 100 * MS;
+    rig.trial->server->cpu_cgroup_ns = 80 * MS; /* ticks */
+    assert_no_reason(&rig);
+}
+
 static void start_skew_counts_with_its_error(void **state)
 {
     struct rig rig;
@@ -790,6 +819,8 @@ int main(void)
         cmocka_unit_test(nothing_answered_is_invalid),
         cmocka_unit_test(connections_that_were_not_opened_are_counted),
         cmocka_unit_test(agents_and_targets_that_went_away_are_invalid),
+        cmocka_unit_test(a_target_of_which_something_was_killed_for_memory_is_invalid),
+        cmocka_unit_test(two_accounts_of_cpu_time_that_differ_are_suspect),
         cmocka_unit_test(start_skew_counts_with_its_error),
         cmocka_unit_test(little_s_law_tells_245_connections_from_400),
         cmocka_unit_test(little_s_law_holds_for_honest_figures),
