@@ -30,6 +30,8 @@ struct how {
     long wrong_answers; /* before the first right one; -1: only wrong ones */
     bool mute;
     bool share_port;
+    long connections; /* after so many it exits; 0: never */
+    long answers;     /* instead of the next one it exits; 0: never */
 };
 
 static void nap_ms(int64_t ms)
@@ -74,11 +76,15 @@ static LS_NORETURN void serve(int listener, struct how how)
 
             if (how.mute)
                 continue;
+            if (how.answers > 0 && --how.answers == 0)
+                exit(9);
             how.wrong_answers -= how.wrong_answers > 0;
             if (send(fd, answer, strlen(answer), MSG_NOSIGNAL) < 0)
                 break;
         }
         (void)close(fd);
+        if (how.connections > 0 && --how.connections == 0)
+            exit(9);
     }
 }
 
@@ -306,6 +312,20 @@ static LS_NORETURN void serve_few(int listener)
     }
 }
 
+/* Into its folder, and into its log after that, until there is no room; then it goes on as if
+ * nothing were. */
+static void fill_disk(long bytes)
+{
+    static char block[65536];
+    int fd = open("junk", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+    (void)memset(block, 'x', sizeof(block));
+    while (bytes > 0 && write(fd, block, sizeof(block)) > 0)
+        bytes -= (long)sizeof(block);
+    (void)close(fd);
+    print_bytes(1 << 20);
+}
+
 /* A primary that listens, and so many workers that accept, each when a file of its own name is
  * there: w0, w1 ... */
 static LS_NORETURN void be_cluster(const char *port, long workers)
@@ -411,6 +431,12 @@ static LS_NORETURN void play(const char *role, int argc, char **argv)
     how.share_port = strcmp(role, "share") == 0;
     if (strcmp(role, "wrong") == 0)
         how.wrong_answers = number;
+    if (strcmp(role, "leave") == 0)
+        how.connections = number;
+    if (strcmp(role, "quit") == 0)
+        how.answers = number;
+    if (strcmp(role, "fill") == 0)
+        fill_disk(number << 20);
     serve(listen_on(port, how.share_port), how);
 }
 

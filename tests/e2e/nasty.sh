@@ -1,0 +1,140 @@
+#!/bin/sh
+# The nastiest targets, one after the other in one run: each ends in the right cell with the right
+# words, the next one starts clean, and nothing is left: no process, port, folder, network namespace
+# or control group. LS_E2E_LONG=1: more than a hundred trials of them.
+. "$(dirname -- "$0")/lib.sh"
+need node
+. "$(dirname -- "$0")/phases.sh"
+
+nasty=$(dirname -- "$LS_HARNESS")/nasty
+repetitions=1
+[ -z "${LS_E2E_LONG:-}" ] || repetitions=8
+
+# Control groups of agents that are no more.
+dead_groups() {
+    for group in $(find /sys/fs/cgroup -type d -name "lockstep-*" 2>/dev/null); do
+        owner=${group##*/lockstep-}
+        owner=${owner#*-}
+        [ -d "/proc/${owner%%-*}" ] || printf '%s\n' "$group"
+    done
+}
+
+no_dead_groups() {
+    [ -z "$(dead_groups)" ]
+}
+
+# A network of its own takes what only root has; then one of them is put into one.
+private=host
+if unshare -n true 2>/dev/null; then
+    private=private
+fi
+
+# Each: name, the reasons that there may be beside those of a crowded machine, what is said, COMMAND.
+# shellcheck disable=SC2046 # words
+set -- $(free_port 16)
+names=
+ports=$*
+{
+    plan_head nasty 1
+    echo 'targets:'
+} >plan.yaml
+
+# target NAME COMMAND [LINES]
+target() {
+    port=${ports%% *}
+    ports=${ports#* }
+    names="$names $1"
+    eval "port_of_$1=$port"
+    {
+        printf '  - name: %s\n    port: %s\n    stop: {grace: 300ms}\n' "$1" "$port"
+        printf '    command: [%s]\n' "$2"
+        [ -z "${3:-}" ] || printf '%s\n' "$3" | sed 's/^/    /'
+    } >>plan.yaml
+}
+
+role() {
+    printf '"%s", %s, "{port}"%s' "$nasty" "$1" "${2:+, \"$2\"}"
+}
+
+other=$(free_port)
+target daemon "$(role stubborn-daemon)" "network: $private"
+target chain "$(role chain)"
+target breed "$(role breed)"
+target deaf "$(role ignore-term)"
+target renamed "$(role title)"
+target background "$(role goes-daemon)" 'ready: {timeout: 5s}'
+target silent "$(role serve)"
+target elsewhere "\"$nasty\", serve, \"$other\"" 'ready: {timeout: 300ms}'
+target loud "$(role print 1073741824)" 'ready: {timeout: 60s}'
+target restarted "sh, -c, 'while :; do \"\$@\"; done', sh, $(role quit 20)"
+# The third connection would be the load's: there are the readiness request's and the preflight's.
+target leaver "$(role leave 2)"
+target forks "sh, -c, 'trap \"\" TERM; setsid sh -c \"setsid sleep 1000 & sleep 1000\" & exec \"\$@\"', sh, $(role serve)"
+target good "$(role serve)"
+cat >>plan.yaml <<PLAN
+workloads:
+  - name: hello
+    http: {requests: [{path: /, expect: {body: "Hello, World!"}}]}
+    connections: 1
+    warmup: 0s
+    measure: 200ms
+    timeout: 500ms
+schedule: {repetitions: $repetitions, order: sequential}
+PLAN
+
+expect 3 "$lockstep" run plan.yaml --out result --json
+
+# cell NAME STATUS CODE TEXT: every trial of that target; CODE -: none of those that say that the
+# target did something.
+cell() {
+    holds out "(() => {
+        const trials = r.trials.filter((t) => t.target === '$1');
+        return trials.length === $repetitions && trials.every((t) => t.status === '$2' &&
+            ('$3' === '-' ? t.requests.ok > 0 && t.server.stopped_by_us &&
+                !t.reasons.some((one) => ['target_died', 'exited', 'left_behind'].includes(one.code))
+             : t.reasons.some((one) => one.code === '$3' && one.text.includes('${4:-}'))));
+    })()"
+    eval "port_is_free \$port_of_$1" || fail "the port of $1 is still in use"
+}
+
+for name in daemon chain breed deaf renamed silent loud forks good; do
+    cell "$name" 'done' -
+done
+cell background failed exited 'stays in the foreground'
+cell elsewhere failed not_ready "it listens on port $other instead"
+cell leaver failed exited 'exit 9'
+cell restarted 'done' wrong_responses ''
+for name in daemon chain deaf forks; do
+    holds out "r.trials.filter((t) => t.target === '$name').every((t) => t.server.left_over > 0 ||
+        t.server.exit === 'signal KILL')"
+done
+holds out "r.trials.filter((t) => t.target === 'loud').every((t) => t.server.exit === 'signal TERM')"
+tail -c 200 result/trials/*-loud-hello-r1/target.log | grep -q 'further bytes were dropped' ||
+    fail 'that a log was cut is not said in it'
+nothing_left
+same 'folders left' '' "$(ls tmp)"
+wait_until 30 no_dead_groups
+
+# What a target costs is the same by its processes' clocks and by its control group: 3 %, and ticks.
+holds out "r.trials.every((t) => !t.server || !t.server.cpu_cgroup_ns || t.target === 'restarted' ||
+    ['chain', 'breed', 'loud'].includes(t.target) ||
+    Math.abs(t.server.cpu_cgroup_ns - t.server.cpu_ns) <= 0.03 * t.server.cpu_cgroup_ns + 2e7)"
+
+# Agent and supervisor are killed in one moment, and what has left the target's session lives on in
+# its control group, until the next agent comes.
+value=$(json out 'r.trials.at(-1).server.containment.by')
+[ "$value" != subreaper ] || exit 0
+sed -i 's/measure: 200ms/measure: 60s/' plan.yaml
+start run "$lockstep" run plan.yaml --out killed --only 'daemon*'
+run=$pid
+wait_until 60 sh -c 'grep -q "to=measure" tmp/lockstep-*/client-1.log'
+find_process '^lockstep-supervisor' || fail 'there is no supervisor'
+victims=$found
+find_process '^lockstep-agent .*--role server' || fail 'there is no agent'
+kill -9 "$victims" "$found"
+wait "$run" || :
+find_process "$nasty.*stubborn-daemon" || fail 'nothing has survived: this case proves nothing'
+sed -i 's/measure: 60s/measure: 200ms/' plan.yaml
+expect '0 4' "$lockstep" run plan.yaml --out swept --only 'good*' --json
+nothing_left
+wait_until 30 no_dead_groups
