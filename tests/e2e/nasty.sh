@@ -12,7 +12,7 @@ repetitions=1
 
 # Control groups of agents that are no more.
 dead_groups() {
-    for group in $(find /sys/fs/cgroup -type d -name "lockstep-*" 2>/dev/null); do
+    find /sys/fs/cgroup -type d -name 'lockstep-*' 2>/dev/null | while read -r group; do
         owner=${group##*/lockstep-}
         owner=${owner#*-}
         [ -d "/proc/${owner%%-*}" ] || printf '%s\n' "$group"
@@ -29,27 +29,26 @@ if unshare -n true 2>/dev/null; then
     private=private
 fi
 
-# Each: name, the reasons that there may be beside those of a crowded machine, what is said, COMMAND.
 # shellcheck disable=SC2046 # words
-set -- $(free_port 16)
-names=
+set -- $(free_port 20)
 ports=$*
 {
     plan_head nasty 1
     echo 'targets:'
 } >plan.yaml
 
-# target NAME COMMAND [LINES]
-target() {
+# target_lines NAME COMMAND [LINES]: on the next port.
+target_lines() {
     port=${ports%% *}
     ports=${ports#* }
-    names="$names $1"
     eval "port_of_$1=$port"
-    {
-        printf '  - name: %s\n    port: %s\n    stop: {grace: 300ms}\n' "$1" "$port"
-        printf '    command: [%s]\n' "$2"
-        [ -z "${3:-}" ] || printf '%s\n' "$3" | sed 's/^/    /'
-    } >>plan.yaml
+    printf '  - name: %s\n    port: %s\n    stop: {grace: 300ms}\n' "$1" "$port"
+    printf '    command: [%s]\n' "$2"
+    [ -z "${3:-}" ] || printf '%s\n' "$3" | sed 's/^/    /'
+}
+
+target() {
+    target_lines "$@" >>plan.yaml
 }
 
 role() {
@@ -70,6 +69,7 @@ target restarted "sh, -c, 'while :; do \"\$@\"; done', sh, $(role quit 20)"
 # The third connection would be the load's: there are the readiness request's and the preflight's.
 target leaver "$(role leave 2)"
 target forks "sh, -c, 'trap \"\" TERM; setsid sh -c \"setsid sleep 1000 & sleep 1000\" & exec \"\$@\"', sh, $(role serve)"
+target eater "$(role eat 256)" 'limits: {memory: 48MiB}'
 target good "$(role serve)"
 cat >>plan.yaml <<PLAN
 workloads:
@@ -103,6 +103,11 @@ done
 cell background failed exited 'stays in the foreground'
 cell elsewhere failed not_ready "it listens on port $other instead"
 cell leaver failed exited 'exit 9'
+limited=limits # unless this host has control groups that can hold it
+case $(json out 'r.hosts.find((host) => host.role === "server").facts.cgroups') in
+*memory*) limited=out_of_memory ;;
+esac
+cell eater failed "$limited" memory
 cell restarted 'done' wrong_responses ''
 for name in daemon chain deaf forks; do
     holds out "r.trials.filter((t) => t.target === '$name').every((t) => t.server.left_over > 0 ||
@@ -114,6 +119,21 @@ tail -c 200 result/trials/*-loud-hello-r1/target.log | grep -q 'further bytes we
 nothing_left
 same 'folders left' '' "$(ls tmp)"
 wait_until 30 no_dead_groups
+
+# It fills the disk that its folder is on, a small one, and the next one finds it empty.
+if unshare -m true 2>/dev/null; then
+    {
+        sed -n '1,/^targets:/p' plan.yaml
+        target_lines filler "$(role fill 64)"
+        target_lines good "$(role serve)"
+        sed -n '/^workloads:/,$p' plan.yaml
+    } >full.yaml
+    # shellcheck disable=SC2016 # the inner shell's
+    expect '0 4' unshare -m sh -c 'mount -t tmpfs -o size=24m small "$TMPDIR" && exec "$@"' sh \
+        "$lockstep" run full.yaml --out full --json
+    holds out 'r.trials.every((t) => t.status === "done" && t.requests.ok > 0)'
+    nothing_left
+fi
 
 # What a target costs is the same by its processes' clocks and by its control group: 3 %, and ticks.
 holds out "r.trials.every((t) => !t.server || !t.server.cpu_cgroup_ns || t.target === 'restarted' ||
