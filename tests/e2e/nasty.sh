@@ -12,7 +12,7 @@ repetitions=1
 
 # Control groups of agents that are no more.
 dead_groups() {
-    find /sys/fs/cgroup -type d -name 'lockstep-*' 2>/dev/null | while read -r group; do
+    find /sys/fs/cgroup -type d -name 'lockstep-[0-9]*' 2>/dev/null | while read -r group; do
         owner=${group##*/lockstep-}
         owner=${owner#*-}
         [ -d "/proc/${owner%%-*}" ] || printf '%s\n' "$group"
