@@ -8,7 +8,7 @@
 #include "common/buf.h"
 
 #define TEXT_MAX     (128u << 10)
-#define PLACEHOLDERS "{dir}, {host}, {port}, {cpus}, {instance}"
+#define PLACEHOLDERS "{dir}, {host}, {port}, {cpus}, {instance}, {program}"
 
 /* The length of the placeholder that begins at text, braces included; 0: there is none. */
 static size_t placeholder(const char *text)
@@ -35,6 +35,8 @@ static const char *value_of(const struct agent_expand *values, const char *name,
         return number;
     if (len == 4 && memcmp(name, "cpus", len) == 0)
         return values->cpus != NULL ? values->cpus : "";
+    if (len == 7 && memcmp(name, "program", len) == 0)
+        return values->program;
     return NULL;
 }
 

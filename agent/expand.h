@@ -1,8 +1,8 @@
-/* agent/expand.h - {dir}, {host}, {port}, {cpus} and {instance} in a target's command, version and
- * env.
+/* agent/expand.h - {dir}, {host}, {port}, {cpus}, {instance} and {program} in a target's command,
+ * version and env.
  *
  * A pair of braces with lower-case letters and underscores between is a placeholder, and one of the
- * five or refused, so that a misspelt one does not reach the target; any other brace stands for
+ * six or refused, so that a misspelt one does not reach the target; any other brace stands for
  * itself ("{}", "${HOME}", JSON). What was put in is not looked at again. */
 #ifndef LS_AGENT_EXPAND_H
 #define LS_AGENT_EXPAND_H
@@ -17,9 +17,10 @@ struct agent_expand {
     const char *dir;
     const char *host;
     uint16_t port;
-    const char *cpus;  /* "" or NULL if the plan leaves them alone */
-    uint32_t instance; /* 0, 1, 2 ... of several */
-    bool home_is_dir;  /* HOME is dir, not that of the agent's user */
+    const char *cpus;    /* "" or NULL if the plan leaves them alone */
+    uint32_t instance;   /* 0, 1, 2 ... of several */
+    const char *program; /* NULL: there is none */
+    bool home_is_dir;    /* HOME is dir, not that of the agent's user */
 };
 
 /* LS_EINVAL, LS_ENOMEM, LS_ERANGE (above 128 KiB). On LS_OK the caller frees *out_text. */

@@ -18,6 +18,7 @@
 #include "agent/host/facts.h"
 #include "agent/host/target.h"
 #include "agent/policy/policy.h"
+#include "agent/runs.h"
 #include "agent/session.h"
 #include "common/clock.h"
 #include "common/fs.h"
@@ -33,7 +34,10 @@ struct server {
     struct agent_role_env env;
     struct host_target *target; /* owned */
     struct agent_build *ready;  /* owned */
-    char **argv;                /* owned; NULL-terminated, like the next two */
+    struct host_series *series; /* owned; of a process workload */
+    bool series_over;           /* all runs have ended; up is how */
+    struct host_target_event up;
+    char **argv; /* owned; NULL-terminated, like the next two */
     char **envp;
     struct host_instance *others; /* owned, with their lists; of a target with instances */
     size_t other_count;
@@ -89,6 +93,9 @@ static void server_release(void *role)
     s->target = NULL;
     agent_build_destroy(s->ready);
     s->ready = NULL;
+    host_series_destroy(s->series);
+    s->series = NULL;
+    s->series_over = false;
     agent_expand_free(s->argv);
     agent_expand_free(s->envp);
     agent_expand_free(s->version);
@@ -167,11 +174,17 @@ static enum ls_err files_of(struct server *s, const Ls__Prepare *prepare, struct
     return LS_OK;
 }
 
-static enum ls_err keep_variables(struct server *s, const Ls__Target *t, struct ls_diag *diag)
+/* Those of the plan, of the target and of what it is to run. */
+static enum ls_err keep_variables(struct server *s, const Ls__Prepare *prepare,
+                                  struct ls_diag *diag)
 {
-    s->variables = calloc(t->n_env + 1, sizeof(*s->variables));
-    for (size_t i = 0; s->variables != NULL && i < t->n_env; i++) {
-        s->variables[i] = strdup(t->env[i]->key);
+    const Ls__Target *t = prepare->target;
+    const Ls__Process *p = agent_runs_are_asked_for(prepare) ? prepare->workload->process : NULL;
+    size_t more = p != NULL ? p->n_env : 0;
+
+    s->variables = calloc(t->n_env + more + 1, sizeof(*s->variables));
+    for (size_t i = 0; s->variables != NULL && i < t->n_env + more; i++) {
+        s->variables[i] = strdup(i < t->n_env ? t->env[i]->key : p->env[i - t->n_env]->key);
         if (s->variables[i] == NULL)
             return ls_fail(diag, LS_ENOMEM, "out of memory for the target's environment");
     }
@@ -224,17 +237,21 @@ static enum ls_err expand_all(struct server *s, const Ls__Prepare *prepare, stru
         .host = t->host,
         .port = (uint16_t)t->port,
         .cpus = prepare->cpus,
+        .program = t->program,
         .home_is_dir = !agent_policy_is_local(s->env.policy),
     };
-    enum ls_err rc = agent_expand_argv(&values, t->command, t->n_command, &s->argv, diag);
+    bool runs = agent_runs_are_asked_for(prepare);
+    enum ls_err rc = runs ? agent_runs_argv(prepare, &values, &s->argv, diag)
+                          : agent_expand_argv(&values, t->command, t->n_command, &s->argv, diag);
 
     if (rc == LS_OK && t->n_version > 0)
         rc = agent_expand_argv(&values, t->version, t->n_version, &s->version, diag);
     if (rc == LS_OK)
-        rc = agent_expand_env(&values, t->env, t->n_env, &s->envp, diag);
-    if (rc == LS_OK)
+        rc = runs ? agent_runs_env(prepare, &values, &s->envp, diag)
+                  : agent_expand_env(&values, t->env, t->n_env, &s->envp, diag);
+    if (rc == LS_OK && !runs)
         rc = expand_others(s, t, &values, diag);
-    return rc == LS_OK ? keep_variables(s, t, diag) : rc;
+    return rc == LS_OK ? keep_variables(s, prepare, diag) : rc;
 }
 
 /* On the target's thread. */
@@ -262,15 +279,20 @@ static int signal_number(const char *name)
     return SIGTERM;
 }
 
-static struct host_target_limits limits_of(const Ls__TargetLimits *limits)
+/* A process workload's own come first. */
+static struct host_target_limits limits_of(const Ls__Prepare *prepare)
 {
+    const Ls__TargetLimits *limits = prepare->target->limits;
+    const Ls__Process *p = agent_runs_are_asked_for(prepare) ? prepare->workload->process : NULL;
     struct host_target_limits out = { 0 };
 
-    if (limits == NULL)
-        return out;
-    out.memory_bytes = limits->memory != NULL ? limits->memory->bytes : 0;
-    out.processes = limits->processes;
-    out.descriptors = limits->descriptors;
+    if (limits != NULL) {
+        out.memory_bytes = limits->memory != NULL ? limits->memory->bytes : 0;
+        out.processes = limits->processes;
+        out.descriptors = limits->descriptors;
+    }
+    if (p != NULL && p->memory != NULL)
+        out.memory_bytes = p->memory->bytes;
     return out;
 }
 
@@ -291,17 +313,18 @@ static enum ls_err start(struct server *s, const Ls__Prepare *prepare, struct ls
                                     .envp = s->envp,
                                     .others = s->others,
                                     .other_count = s->other_count,
-                                    .limits = limits_of(t->limits),
+                                    .limits = limits_of(prepare),
                                     .private_network = t->network == LS__NETWORK__NETWORK_PRIVATE,
                                     .version_argv = s->version,
                                     .cpus = prepare->cpus,
                                     .host = t->host,
                                     .port = (uint16_t)t->port,
-                                    .ready = agent_build_get(s->ready),
+                                    .ready = s->ready != NULL ? agent_build_get(s->ready) : NULL,
                                     .ready_timeout_ns = t->ready->timeout->ns,
                                     .ready_processes = t->ready->processes,
                                     .stop_signal = signal_number(t->stop->signal),
                                     .grace_ns = t->stop->grace->ns,
+                                    .series = s->series,
                                     .log_max_bytes = LOG_MAX_BYTES,
                                     .permit = { .ask = may_run, .ctx = s } },
         &env, &s->target, diag);
@@ -323,6 +346,14 @@ static enum ls_err make_folder(struct server *s, struct ls_diag *diag)
     return rc;
 }
 
+static enum ls_err create_series(struct server *s, const Ls__Prepare *prepare, struct ls_diag *diag)
+{
+    char path[sizeof(s->dir) + 16];
+
+    (void)snprintf(path, sizeof(path), "%s/ls-spawner", s->env.work_dir);
+    return agent_runs_create(prepare, s->env.files, path, &s->series, diag);
+}
+
 static enum ls_err server_prepare(void *role, const Ls__Prepare *prepare, struct ls_diag *diag)
 {
     struct server *s = role;
@@ -331,9 +362,6 @@ static enum ls_err server_prepare(void *role, const Ls__Prepare *prepare, struct
     int n;
 
     server_release(s);
-    if (prepare->workload != NULL &&
-        prepare->workload->protocol_case == LS__WORKLOAD__PROTOCOL_PROCESS)
-        return ls_fail(diag, LS_EINVAL, "this agent does not run process workloads");
     if (!agent_policy_runs_programs(s->env.policy))
         return agent_policy_no_programs(s->env.policy, diag);
     if (prepare->target == NULL || prepare->target->ready == NULL ||
@@ -346,12 +374,14 @@ static enum ls_err server_prepare(void *role, const Ls__Prepare *prepare, struct
         return ls_fail(diag, LS_ERANGE, "the work folder's path is too long");
     }
     rc = make_folder(s, diag);
-    if (rc == LS_OK)
+    if (rc == LS_OK && !agent_runs_are_asked_for(prepare))
         rc = agent_pin_process(prepare->cpus, &cpus, diag);
     if (rc == LS_OK)
         rc = expand_all(s, prepare, diag);
     if (rc == LS_OK)
-        rc = agent_build_ready(prepare, s->env.files, &s->ready, diag);
+        rc = agent_runs_are_asked_for(prepare)
+                 ? create_series(s, prepare, diag)
+                 : agent_build_ready(prepare, s->env.files, &s->ready, diag);
     if (rc == LS_OK)
         rc = start(s, prepare, diag);
     return rc;
@@ -508,7 +538,7 @@ static void send_end(struct server *s, int64_t now_ns)
     Ls__Failure failure = LS__FAILURE__INIT;
 
     report.trial = agent_session_trial(s->env.session);
-    report.exit = s->end.exit;
+    report.exit = s->series != NULL ? ls_pb_text("") : s->end.exit; /* the spawner's is no news */
     report.stopped_by_us = s->end.stopped_by_us;
     report.left_over = s->end.left_over;
     report.log_bytes = s->end.log_bytes;
@@ -685,7 +715,9 @@ static void server_poll(void *role, int64_t now_ns)
     while (s->target != NULL && host_target_poll(s->target, &event)) {
         switch (event.kind) {
         case HOST_TARGET_UP:
-            if (!s->finishing)
+            s->up = event;
+            s->series_over = s->series != NULL;
+            if (!s->finishing && s->series == NULL)
                 on_up(s, &event, now_ns);
             break;
         case HOST_TARGET_FAILED:
@@ -700,6 +732,11 @@ static void server_poll(void *role, int64_t now_ns)
         default:
             break;
         }
+    }
+    if (s->series != NULL && !s->finishing &&
+        agent_runs_report(s->env.session, s->series, s->series_over)) {
+        s->series_over = false; /* once */
+        on_up(s, &s->up, now_ns);
     }
     continue_end(s, now_ns);
 }

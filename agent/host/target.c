@@ -341,7 +341,7 @@ static void wind_down(struct host_target *t)
     remove_group(t);
     event.log_bytes = totals.kept_bytes;
     event.log_dropped_bytes = totals.dropped_bytes;
-    if (t->started_count > 0 && t->code == NULL)
+    if (t->started_count > 0 && t->code == NULL && t->spec.series == NULL && t->spec.port != 0)
         await_port(t);
     emit(t, &event);
 }

@@ -11,10 +11,12 @@
  * it says what was left over, and that the port is free again. stop() before UP or FAILED leads to
  * STOPPED alone.
  *
- * Codes of FAILED: port_in_use, policy, limits, network, start_failed, exited, out_of_memory,
- * not_ready, supervisor_lost. Of EXITED: exited, out_of_memory, supervisor_lost. Of STOPPED: ""
- * (all is well), left_behind (a process that even KILL did not end), port_still_in_use. With a code
- * goes a sentence in diag.
+ * A target of a process workload (spec.series) is no server: it is UP when its runs have ended.
+ *
+ * Codes of FAILED: skipped (a probe says that it is not there), runs_failed, port_in_use, policy,
+ * limits, network, start_failed, exited, out_of_memory, not_ready, supervisor_lost. Of EXITED:
+ * exited, out_of_memory, supervisor_lost. Of STOPPED: "" (all is well), left_behind (a process that
+ * even KILL did not end), port_still_in_use. With a code goes a sentence in diag.
  */
 #ifndef LS_AGENT_HOST_TARGET_H
 #define LS_AGENT_HOST_TARGET_H
@@ -26,6 +28,7 @@
 
 #define HOST_INSTANCES_MAX 256u
 
+struct host_series;
 struct host_target;
 
 struct host_file {
@@ -75,8 +78,9 @@ struct host_target_spec {
     uint32_t ready_processes; /* of it, that must have taken a connection; 0, 1: it answers */
     int stop_signal;
     int64_t grace_ns;
-    uint64_t log_max_bytes;    /* kept of target.log; the rest is counted and dropped */
-    struct host_permit permit; /* ask NULL: everything may be executed */
+    struct host_series *series; /* the runs of a process workload, the caller's; NULL: a server */
+    uint64_t log_max_bytes;     /* kept of target.log; the rest is counted and dropped */
+    struct host_permit permit;  /* ask NULL: everything may be executed */
 };
 
 struct host_program {        /* owned by the target */

@@ -17,11 +17,13 @@
 #include "agent/host/netns.h"
 #include "agent/host/port.h"
 #include "agent/host/proc.h"
+#include "agent/host/series.h"
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/units.h"
 
 #define VERSION_LIMIT_NS (5 * LS_NS_PER_S)
+#define HOST_MEMORY_OF_EACH "RLIMIT_DATA of each process"
 #define START_LIMIT_NS   (10 * LS_NS_PER_S)
 
 /* ---- before the start */
@@ -40,7 +42,9 @@ static enum ls_err make_network(struct host_target *t)
 
 static enum ls_err check_port(struct host_target *t)
 {
-    enum ls_err rc = host_port_check_free(t->spec.host, t->spec.port, &t->diag);
+    enum ls_err rc = t->spec.series != NULL || t->spec.port == 0
+                         ? LS_OK /* it listens on nothing that is known */
+                         : host_port_check_free(t->spec.host, t->spec.port, &t->diag);
 
     t->code = rc == LS_ESTATE ? "port_in_use" : "start_failed";
     return rc;
@@ -160,10 +164,22 @@ static enum ls_err limit_descriptors(struct host_target *t)
     return LS_OK;
 }
 
+/* Of runs that cannot be held to a limit together, each process. */
+static void limit_each(struct host_target *t)
+{
+    uint64_t want = t->spec.limits.memory_bytes;
+    char size[48];
+
+    if (t->confine.memory_bytes == 0 || t->confine.memory_bytes > want)
+        t->confine.memory_bytes = want;
+    add_limit(&t->containment, "memory %s (" HOST_MEMORY_OF_EACH ")",
+              ls_format_size(want, size, sizeof(size)));
+}
+
 static enum ls_err make_group(struct host_target *t)
 {
-    const struct host_cgroup_limits limits = { .memory_bytes = t->spec.limits.memory_bytes,
-                                               .processes = t->spec.limits.processes };
+    struct host_cgroup_limits limits = { .memory_bytes = t->spec.limits.memory_bytes,
+                                         .processes = t->spec.limits.processes };
     struct host_containment *c = &t->containment;
     struct host_cgroup *group = NULL;
     enum ls_err rc = limit_descriptors(t);
@@ -173,6 +189,11 @@ static enum ls_err make_group(struct host_target *t)
         return rc;
     rc = host_cgroup_create(&limits, &group, &t->diag);
     t->code = "limits";
+    if (rc == LS_EREFUSED && t->spec.series != NULL && limits.memory_bytes > 0) {
+        limit_each(t);
+        limits.memory_bytes = 0;
+        rc = host_cgroup_create(&limits, &group, &t->diag);
+    }
     if (rc != LS_OK)
         return rc == LS_EREFUSED ? LS_EIO : rc; /* it is no policy that refuses */
     c->by = "subreaper";
@@ -315,6 +336,8 @@ static enum ls_err start_instance(struct host_target *t, size_t index, int outpu
     job.envp = t->instances[index].envp;
     job.instance = (uint32_t)index;
     job.output_fd = output_fd;
+    if (t->spec.series != NULL)
+        host_series_job(t->spec.series, &job);
     rc = host_supervisor_start(t->supervisor, &job, &t->diag);
     while (rc == LS_OK && t->started_count <= index && !t->start_failed && !t->lost &&
            ls_clock_mono_ns() < limit_ns)
@@ -342,6 +365,10 @@ static enum ls_err start_program(struct host_target *t)
         rc = host_logpump_create(file_fd, t->spec.log_max_bytes, &output_fd, &t->log, &t->diag);
     if (rc != LS_OK)
         return rc;
+    if (t->spec.series != NULL)
+        rc = host_series_prepare(t->spec.series, &output_fd, &t->diag);
+    if (rc != LS_OK)
+        return rc;
     t->begun_ns = ls_clock_mono_ns();
     t->clean = false; /* that was the version's */
     for (size_t i = 0; i < t->instance_count && rc == LS_OK; i++)
@@ -352,11 +379,20 @@ static enum ls_err start_program(struct host_target *t)
     return rc;
 }
 
+/* A server is to answer, a series to come to its end. */
+static enum ls_err await(struct host_target *t)
+{
+    if (t->spec.series == NULL)
+        return host_target_await_ready(t);
+    t->code = "runs_failed";
+    return host_series_run(t->spec.series, t);
+}
+
 enum ls_err host_target_bring_up(struct host_target *t)
 {
     static enum ls_err (*const steps[])(struct host_target * t) = {
         make_network, check_port,        write_files,  find_program,  ask_permission,
-        make_group,   create_supervisor, read_version, start_program, host_target_await_ready,
+        make_group,   create_supervisor, read_version, start_program, await,
     };
     enum ls_err rc = LS_OK;
 

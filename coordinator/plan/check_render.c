@@ -33,6 +33,10 @@ static const char *load_text(const Ls__Workload *w, char *out, size_t out_bytes)
     char pipeline[24] = "";
 
     (void)coord_load_describe(w, law);
+    if (w->protocol_case == LS__WORKLOAD__PROTOCOL_PROCESS) {
+        (void)snprintf(out, out_bytes, "%s", law);
+        return out;
+    }
     (void)coord_load_think(w, think);
     (void)coord_load_lifetime(w, lifetime);
     (void)coord_load_min_wait(w, min_wait);

@@ -366,10 +366,31 @@ static void describe_ladder(const Ls__Ladder *ladder, char out[COORD_LAW_TEXT_MA
                    ladder->n_connections, ladder->passes);
 }
 
+/* "100 runs", "runs for 10s", "100 runs within 10s, 4 at once" */
+static void describe_process(const Ls__Workload *w, char *out)
+{
+    const Ls__Process *p = w->process;
+    char count[24] = "", time[64] = "", most[48], together[32] = "";
+
+    if (p->has_runs)
+        (void)snprintf(count, sizeof(count), "%" PRIu32 " ", p->runs);
+    if (w->measure->ns > 0)
+        (void)snprintf(time, sizeof(time), " %s %s", p->has_runs ? "within" : "for",
+                       ls_format_duration(w->measure->ns, most, sizeof(most)));
+    if (p->concurrency > 1)
+        (void)snprintf(together, sizeof(together), ", %" PRIu32 " at once", p->concurrency);
+    (void)snprintf(out, COORD_LAW_TEXT_MAX, "%srun%s%s%s", count,
+                   p->has_runs && p->runs == 1 ? "" : "s", time, together);
+}
+
 const char *coord_load_describe(const Ls__Workload *w, char out[COORD_LAW_TEXT_MAX])
 {
     char text[48];
 
+    if (w->protocol_case == LS__WORKLOAD__PROTOCOL_PROCESS) {
+        describe_process(w, out);
+        return out;
+    }
     switch (w->load->law_case) {
     case LS__LOAD__LAW_CONSTANT:
     case LS__LOAD__LAW_POISSON:

@@ -3,7 +3,7 @@
  *     DIR/plan.yaml  environment.json  result.json  SHA256SUMS
  *     DIR/coordinator.pem  SHA256SUMS.sig      when there are keys to sign with
  *     DIR/trials/001-node-hello-r1/  merged.hlog  client-NAME.hlog  intervals.csv  server.csv
- *                                    target.log  trial.json
+ *                                    target.log  runs.csv  trial.json
  *
  * A trial is written into trials/....part and renamed when everything in it is on the disk, so a
  * trial folder is complete or absent. result.json is replaced after each trial: an interrupted run
@@ -70,6 +70,10 @@ enum ls_err coord_store_append(struct coord_store_trial *trial, uint32_t agent,
 /* A piece of target.log. Beyond COORD_LOG_MAX_BYTES: dropped, LS_OK. */
 enum ls_err coord_store_log(struct coord_store_trial *trial, uint64_t offset, struct ls_bytes data,
                             struct ls_diag *diag) LS_NODISCARD;
+
+/* A further file of the trial, whole. name is a plain one of ours. */
+enum ls_err coord_store_trial_file(struct coord_store_trial *trial, const char *name,
+                                   struct ls_bytes data, struct ls_diag *diag) LS_NODISCARD;
 
 /* Histogram logs, as merge.c uses them: opened (again: emptied) by begin, closed by finish of the
  * trial. client: NULL is merged.hlog. start_wall_ns is what starts count from. */

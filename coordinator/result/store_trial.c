@@ -248,6 +248,15 @@ enum ls_err coord_store_rows(struct coord_store_trial *trial, enum coord_store_t
     return LS_OK;
 }
 
+enum ls_err coord_store_trial_file(struct coord_store_trial *trial, const char *name,
+                                   struct ls_bytes data, struct ls_diag *diag)
+{
+    char path[PATH_MAX];
+    enum ls_err rc = coord_path(trial->part, name, path, diag);
+
+    return rc == LS_OK ? ls_fs_write(path, data, 0644, diag) : rc;
+}
+
 static struct coord_store_hlog *find_log(const struct coord_store_trial *trial, const char *client)
 {
     struct coord_store_hlog *log = trial->logs;

@@ -36,6 +36,25 @@ static void try_now(char **field)
     try_text(field, text);
 }
 
+static enum ls_err fill_published(Ls__Result *result, const Ls__Target *target)
+{
+    for (size_t i = 0; i < target->n_published; i++) {
+        const Ls__Published *from = target->published[i];
+        Ls__Reference *to = coord_message_append(&result->n_published, &result->published,
+                                                 &ls__reference__descriptor);
+
+        if (to == NULL || !coord_message_string(&to->target, target->name) ||
+            !coord_message_string(&to->workload, from->workload) ||
+            !coord_message_string(&to->metric, from->metric) ||
+            !coord_message_string(&to->unit, from->unit) ||
+            !coord_message_string(&to->source, from->source) ||
+            !coord_message_string(&to->date, from->date))
+            return LS_ENOMEM;
+        to->value = from->value;
+    }
+    return LS_OK;
+}
+
 enum ls_err coord_fill_begin(Ls__Result *result, const struct coord_run_options *options,
                              const char *run_id)
 {
@@ -44,6 +63,10 @@ enum ls_err coord_fill_begin(Ls__Result *result, const struct coord_run_options 
     result->seed = options->trials->seed;
     result->trials_planned = (uint32_t)options->trials->count;
     try_now(&result->started_at);
+    for (size_t i = 0; i < plan->n_targets; i++) {
+        if (fill_published(result, plan->targets[i]) != LS_OK)
+            return LS_ENOMEM;
+    }
     if (coord_fill_text(&result->run_id, run_id) != LS_OK ||
         coord_fill_text(&result->name, plan->name) != LS_OK ||
         coord_fill_text(&result->lockstep_version, LS_VERSION) != LS_OK ||
@@ -227,6 +250,8 @@ static const char *protocol_of(const Ls__Workload *w)
 {
     if (w->protocol_case == LS__WORKLOAD__PROTOCOL_WEBSOCKET)
         return "websocket";
+    if (w->protocol_case == LS__WORKLOAD__PROTOCOL_PROCESS)
+        return "process";
     return coord_load_is_http2(w) ? "http2" : "http1";
 }
 
@@ -236,6 +261,7 @@ Ls__Trial *coord_fill_trial(const struct coord_trial *trial, int64_t started_wal
     const Ls__Workload *w = trial->workload;
     char load[COORD_LAW_TEXT_MAX], think[COORD_LAW_TEXT_MAX], lifetime[COORD_LAW_TEXT_MAX];
     char min_wait[COORD_LAW_TEXT_MAX];
+    bool is_process = w->protocol_case == LS__WORKLOAD__PROTOCOL_PROCESS;
     char when[32];
 
     if (message == NULL)
@@ -248,7 +274,7 @@ Ls__Trial *coord_fill_trial(const struct coord_trial *trial, int64_t started_wal
     if (coord_fill_text(&message->target, trial->target->name) == LS_OK &&
         coord_fill_text(&message->workload, trial->workload->name) == LS_OK &&
         coord_fill_text(&message->load, coord_load_describe(w, load)) == LS_OK &&
-        coord_fill_text(&message->pacing, coord_load_pacing(w)) == LS_OK &&
+        coord_fill_text(&message->pacing, is_process ? "" : coord_load_pacing(w)) == LS_OK &&
         coord_fill_text(&message->think, coord_load_think(w, think)) == LS_OK &&
         coord_fill_text(&message->lifetime, coord_load_lifetime(w, lifetime)) == LS_OK &&
         coord_fill_text(&message->min_wait, coord_load_min_wait(w, min_wait)) == LS_OK &&

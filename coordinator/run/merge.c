@@ -682,6 +682,8 @@ static uint32_t trial_of(const Ls__Envelope *report)
         return report->target_log->trial;
     case LS__ENVELOPE__BODY_SERVER:
         return report->server->trial;
+    case LS__ENVELOPE__BODY_PROCESS:
+        return report->process->trial; /* of coord_process_report() */
     default:
         return UINT32_MAX;
     }

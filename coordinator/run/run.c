@@ -243,7 +243,11 @@ static int exit_status(const struct run *r, enum ls_err rc)
 /* The last word on the run, in the result and on the disk. */
 static int finish(struct run *r, enum ls_err rc, struct ls_diag *diag)
 {
-    int status = exit_status(r, rc);
+    int status;
+
+    if (rc == LS_OK && !r->interrupted && !run_cell_any_ran(r->result))
+        rc = ls_fail(diag, LS_ESTATE, "nothing was run: every trial was skipped or does not apply");
+    status = exit_status(r, rc);
 
     if (r->interrupted)
         (void)ls_fail(diag, LS_ESTATE, "the run was interrupted");
@@ -275,6 +279,7 @@ static bool take_result(struct run *r)
     resumed->result = NULL;
     resumed->store = NULL;
     r->result->resumed++;
+    r->trials_before = r->result->n_trials;
     for (size_t i = 0; i < r->result->n_trials; i++) {
         r->incomplete |= strcmp(r->result->trials[i]->status, "failed") == 0;
         r->invalid |= r->result->trials[i]->verdict == LS__VERDICT__VERDICT_INVALID &&

@@ -11,6 +11,7 @@
 #include "coordinator/run/ceiling.h"
 #include "coordinator/run/limited_by.h"
 #include "coordinator/run/merge.h"
+#include "coordinator/run/process.h"
 #include "coordinator/run/progress.h"
 #include "coordinator/run/run.h"
 #include "coordinator/run/ship.h"
@@ -41,6 +42,7 @@ struct run {
     bool incomplete;
     bool refused; /* by a host's policy, or for want of the right keys */
     bool invalid;
+    size_t trials_before; /* those that a resumed run had */
     uint32_t restarts;
     char waited_for[1024]; /* what was said last of who is missing */
     /* the trial that runs */
@@ -51,6 +53,7 @@ struct run {
     Ls__Target target; /* the trial's, with the address that it is loaded at; borrows all else */
     struct coord_machine *machine;
     struct coord_merge *merge;
+    struct coord_process *process; /* NULL: it is no process workload */
     struct coord_store_trial *files;
     char trouble_code[40]; /* what the target left behind; "" if nothing */
     char trouble[256];
@@ -85,6 +88,18 @@ void run_say_bye(struct run *r);
 uint32_t run_server_of(const struct run *r, const Ls__Target *target);
 /* The address that clients load a target at. */
 const char *run_target_host(const struct run *r, const Ls__Target *target);
+
+/* run_cell.c */
+/* NULL: the trial is to be run. Else what stands in its place: not_applicable, or skipped because
+ * its target is known not to be there. LS_ENOMEM. */
+enum ls_err run_cell_without_trial(const struct run *r, const struct coord_trial *trial,
+                                   Ls__Trial **out_trial) LS_NODISCARD;
+bool run_cell_is_skipped(const struct coord_machine_failure *failure);
+/* outcome and its reason, by status and what the server says. LS_ENOMEM. */
+enum ls_err run_cell_fill(const struct coord_machine_failure *failure,
+                          Ls__Trial *trial) LS_NODISCARD;
+/* Is there a trial that was run? Of none at all: yes. */
+bool run_cell_any_ran(const Ls__Result *result);
 
 /* run_trial.c */
 void run_load_calibration(struct run *r);

@@ -91,6 +91,9 @@ static enum ls_err on_report(void *ctx, struct coord_agent *agent, const Ls__Env
     if (report->body_case == LS__ENVELOPE__BODY_CLIENT)
         look_at_start(r, agent);
     rc = coord_merge_report(r->merge, agent->index, &clock, report, &diag);
+    if (rc == LS_OK && r->process != NULL && report->body_case == LS__ENVELOPE__BODY_PROCESS &&
+        report->process->trial == r->trial->index)
+        rc = coord_process_report(r->process, report->process, &diag);
     if (rc == LS_EIO) {
         r->store_error = diag;
         run_storing_failed(r, now_ns);

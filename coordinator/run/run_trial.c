@@ -174,6 +174,8 @@ static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_d
     if (r->store != NULL)
         rc = coord_store_trial_begin(r->store, r->trial->index, r->trial->target->name, r->part,
                                      r->trial->repetition, &r->files, diag);
+    if (rc == LS_OK && coord_process_is(w))
+        rc = coord_process_create(w, &r->process, diag);
     if (rc == LS_OK)
         rc = coord_merge_create(
             &(struct coord_merge_options){ .trial = r->trial->index,
@@ -192,7 +194,7 @@ static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_d
     if (rc != LS_OK)
         return rc;
     if (r->ship != NULL) {
-        coord_ship_files(r->ship, r->trial->target, &files, &file_count);
+        coord_ship_files(r->ship, r->trial->target, w, &files, &file_count);
         coord_ship_plan_files(r->ship, &plan_files, &plan_file_count);
     }
     return coord_machine_create(
@@ -369,6 +371,8 @@ static void judge(struct run *r, Ls__Trial *trial, const struct coord_books *boo
     const Ls__Workload *w = r->trial->workload;
     struct coord_verdict_input in;
 
+    if (run_cell_is_skipped(failure))
+        return;
     give_reasons(r, trial);
     if (failure != NULL && (failure->before_load || failure->agent_lost || r->interrupted)) {
         /* Nothing was measured that could be judged; but why did a preflight fail? */
@@ -376,6 +380,10 @@ static void judge(struct run *r, Ls__Trial *trial, const struct coord_books *boo
             coord_verdict_add(trial, "target_died", LS__VERDICT__VERDICT_INVALID,
                               "the target ended by itself (%.60s): see target.log",
                               trial->server->exit);
+        return;
+    }
+    if (r->process != NULL) {
+        coord_process_judge(r->process, trial, r->result);
         return;
     }
     in = (struct coord_verdict_input){
@@ -424,6 +432,8 @@ static enum ls_err fill_address(const struct run *r, Ls__Trial *trial)
 {
     char address[80];
 
+    if (r->process != NULL)
+        return LS_OK; /* nobody connects to it */
     (void)snprintf(address, sizeof(address),
                    strchr(r->target.host, ':') != NULL ? "[%s]:%" PRIu32 : "%s:%" PRIu32,
                    r->target.host, r->target.port);
@@ -454,6 +464,8 @@ static enum ls_err close_trial(struct run *r, Ls__Trial **out_trial, struct ls_d
     if (trial == NULL)
         return ls_fail(diag, rc, "out of memory for the trial's result");
     merged = coord_merge_finish(r->merge, trial, &books, diag);
+    if (merged == LS_OK && r->process != NULL)
+        merged = coord_process_finish(r->process, trial, r->files, diag);
     if (merged == LS_EIO) {
         r->store_error = *diag;
         r->store_failed = true;
@@ -463,6 +475,8 @@ static enum ls_err close_trial(struct run *r, Ls__Trial **out_trial, struct ls_d
         ls__trial__free_unpacked(trial, NULL);
         return merged;
     }
+    if (run_cell_is_skipped(failure))
+        status = "skipped";
     if (r->interrupted)
         status = "interrupted";
     if (r->store_failed)
@@ -476,6 +490,8 @@ static enum ls_err close_trial(struct run *r, Ls__Trial **out_trial, struct ls_d
     if (rc == LS_OK)
         rc = fill_row(r, trial, diag);
     judge(r, trial, &books);
+    if (rc == LS_OK)
+        rc = run_cell_fill(failure, trial);
     if (rc == LS_OK && r->files != NULL)
         rc = coord_fill_text(&trial->folder, coord_store_trial_folder(r->files));
     r->incomplete |= strcmp(status, "failed") == 0;
@@ -550,6 +566,8 @@ enum ls_err run_measure(struct run *r, const struct coord_trial *trial, const ch
     r->machine = NULL;
     coord_merge_destroy(r->merge);
     r->merge = NULL;
+    coord_process_destroy(r->process);
+    r->process = NULL;
     places_fini(&places);
     return rc;
 }
@@ -557,11 +575,15 @@ enum ls_err run_measure(struct run *r, const struct coord_trial *trial, const ch
 enum ls_err run_one_trial(struct run *r, const struct coord_trial *trial, struct ls_diag *diag)
 {
     Ls__Trial *measured = NULL;
-    enum ls_err rc = coord_load_is_search(trial->workload) ? run_search(r, trial, &measured, diag)
-                     : coord_load_is_ladder(trial->workload)
-                         ? run_ladder(r, trial, &measured, diag)
-                         : run_measure(r, trial, trial->workload->name, &measured, diag);
+    enum ls_err rc = run_cell_without_trial(r, trial, &measured);
 
+    if (rc != LS_OK)
+        return ls_fail(diag, rc, "out of memory for the trial's result");
+    if (measured == NULL)
+        rc = coord_load_is_search(trial->workload) ? run_search(r, trial, &measured, diag)
+             : coord_load_is_ladder(trial->workload)
+                 ? run_ladder(r, trial, &measured, diag)
+                 : run_measure(r, trial, trial->workload->name, &measured, diag);
     if (rc != LS_OK || measured == NULL)
         return rc;
     return coord_fill_add_trial(r->result, measured, diag);

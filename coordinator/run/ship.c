@@ -11,18 +11,20 @@
 #include "common/pb.h"
 
 struct cargo {
-    const Ls__Target *target; /* whose folder it goes to; NULL: none, the plan names it */
-    Ls__FileRef ref;          /* name and digest point into this struct and the plan */
+    const void *owner; /* target or workload, into whose trials' folders it goes; NULL: none, the
+                          plan names it */
+    Ls__FileRef ref;   /* name and digest point into this struct and the plan */
     char sha256[LS_SHA256_HEX];
     char *data; /* owned */
     size_t len;
 };
 
 struct coord_ship {
-    struct cargo *items; /* owned */
-    Ls__FileRef **refs;  /* owned; in the order of items, so each target's are together */
+    struct cargo *items;  /* owned */
+    Ls__FileRef **refs;   /* owned; in the order of items */
+    Ls__FileRef **picked; /* owned; as many, for coord_ship_files() */
     size_t count;
-    size_t target_count; /* of them; the plan's follow */
+    size_t owned_count;  /* of them; what the plan names follows */
     size_t room;         /* bytes that may still come */
     char (*sent_to)[40]; /* owned: boot id of the process that has them, per agent */
     uint32_t agents;
@@ -36,27 +38,27 @@ static const char *base_name(const char *path)
 }
 
 /* What an agent would refuse is refused before anything is started. */
-static enum ls_err check_name(const struct coord_ship *ship, const Ls__Target *target,
+static enum ls_err check_name(const struct coord_ship *ship, const void *owner, const char *whose,
                               const char *name, struct ls_diag *diag)
 {
     enum ls_err rc = ls_fs_name_check(name, diag);
 
     for (size_t i = 0; i < ship->count && rc == LS_OK; i++) {
-        if (ship->items[i].target == target && ls_fs_names_clash(ship->items[i].ref.name, name))
+        if (ship->items[i].owner == owner && ls_fs_names_clash(ship->items[i].ref.name, name))
             rc = ls_fail(diag, LS_EINVAL, "'%.100s' and '%.100s' would be the same file somewhere",
                          ship->items[i].ref.name, name);
     }
-    return rc == LS_OK ? rc : ls_fail_in(diag, rc, "target %.60s", target->name);
+    return rc == LS_OK ? rc : ls_fail_in(diag, rc, "%.60s", whose);
 }
 
-/* target NULL: the plan names it, and so is it named. */
-static enum ls_err load(struct coord_ship *ship, const Ls__Target *target, const char *base_dir,
-                        const char *file, struct ls_diag *diag)
+/* owner NULL: the plan names it, and so is it named. */
+static enum ls_err load(struct coord_ship *ship, const void *owner, const char *whose,
+                        const char *base_dir, const char *file, struct ls_diag *diag)
 {
     struct cargo *cargo = &ship->items[ship->count];
     char path[4096];
     struct stat st;
-    const char *name = target != NULL ? base_name(file) : file;
+    const char *name = owner != NULL ? base_name(file) : file;
     enum ls_err rc = LS_OK;
     int n = snprintf(path, sizeof(path), "%s%s%s", file[0] == '/' ? "" : base_dir,
                      file[0] == '/' ? "" : "/", file);
@@ -66,14 +68,14 @@ static enum ls_err load(struct coord_ship *ship, const Ls__Target *target, const
                        "the path of the file %.60s... is too long: %zu bytes are the "
                        "most",
                        file, sizeof(path) - 1);
-    if (target != NULL)
-        rc = check_name(ship, target, name, diag);
+    if (owner != NULL)
+        rc = check_name(ship, owner, whose, name, diag);
     if (rc == LS_OK)
         rc = ls_fs_read(path, ship->room, &cargo->data, &cargo->len, diag);
     if (rc != LS_OK)
         return rc;
     ls_sha256_hex((struct ls_bytes){ (unsigned char *)cargo->data, cargo->len }, cargo->sha256);
-    cargo->target = target;
+    cargo->owner = owner;
     ls__file_ref__init(&cargo->ref);
     cargo->ref.name = ls_pb_text(name);
     cargo->ref.sha256 = cargo->sha256;
@@ -84,16 +86,27 @@ static enum ls_err load(struct coord_ship *ship, const Ls__Target *target, const
     return LS_OK;
 }
 
+static enum ls_err load_owned(struct coord_ship *ship, const void *owner, const char *whose,
+                              const char *base_dir, char *const *files, size_t count,
+                              struct ls_diag *diag)
+{
+    enum ls_err rc = LS_OK;
+
+    for (size_t i = 0; i < count && rc == LS_OK; i++)
+        rc = load(ship, owner, whose, base_dir, files[i], diag);
+    return rc;
+}
+
 static enum ls_err load_named(struct coord_ship *ship, const char *base_dir, const char *file,
                               struct ls_diag *diag)
 {
     if (file == NULL)
         return LS_OK;
-    for (size_t i = ship->target_count; i < ship->count; i++) {
+    for (size_t i = ship->owned_count; i < ship->count; i++) {
         if (strcmp(ship->items[i].ref.name, file) == 0)
             return LS_OK;
     }
-    return load(ship, NULL, base_dir, file, diag);
+    return load(ship, NULL, "", base_dir, file, diag);
 }
 
 static enum ls_err load_tls(struct coord_ship *ship, const char *base_dir, const Ls__Tls *tls,
@@ -131,7 +144,15 @@ static enum ls_err load_http(struct coord_ship *ship, const char *base_dir, cons
     return rc;
 }
 
-/* Everything but the targets' own files. */
+static enum ls_err load_process(struct coord_ship *ship, const char *base_dir,
+                                const Ls__Process *process, struct ls_diag *diag)
+{
+    enum ls_err rc = load_named(ship, base_dir, process->stdin_file, diag);
+
+    return rc == LS_OK ? load_named(ship, base_dir, process->expect->output_file, diag) : rc;
+}
+
+/* Everything but the targets' and workloads' own files. */
 static enum ls_err load_named_files(struct coord_ship *ship, const char *base_dir,
                                     const Ls__Plan *plan, struct ls_diag *diag)
 {
@@ -147,6 +168,8 @@ static enum ls_err load_named_files(struct coord_ship *ship, const char *base_di
     for (size_t i = 0; i < plan->n_workloads && rc == LS_OK; i++) {
         if (plan->workloads[i]->protocol_case == LS__WORKLOAD__PROTOCOL_HTTP)
             rc = load_http(ship, base_dir, plan->workloads[i]->http, diag);
+        else if (plan->workloads[i]->protocol_case == LS__WORKLOAD__PROTOCOL_PROCESS)
+            rc = load_process(ship, base_dir, plan->workloads[i]->process, diag);
     }
     return rc;
 }
@@ -161,6 +184,8 @@ static size_t count_files(const Ls__Plan *plan)
     for (size_t i = 0; i < plan->n_workloads; i++) {
         if (plan->workloads[i]->protocol_case == LS__WORKLOAD__PROTOCOL_HTTP)
             total += plan->workloads[i]->http->n_requests * 2 + 1;
+        else if (plan->workloads[i]->protocol_case == LS__WORKLOAD__PROTOCOL_PROCESS)
+            total += plan->workloads[i]->process->n_files + 2;
     }
     return total;
 }
@@ -176,17 +201,24 @@ enum ls_err coord_ship_create(const Ls__Plan *plan, const char *base_dir,
         ship->room = COORD_SHIP_MAX_BYTES;
         ship->items = calloc(total + 1, sizeof(*ship->items));
         ship->refs = calloc(total + 1, sizeof(Ls__FileRef *));
+        ship->picked = calloc(total + 1, sizeof(Ls__FileRef *));
     }
-    if (ship == NULL || ship->items == NULL || ship->refs == NULL)
+    if (ship == NULL || ship->items == NULL || ship->refs == NULL || ship->picked == NULL)
         rc = ls_fail(diag, LS_ENOMEM, "out of memory for the plan's files");
     for (size_t i = 0; i < plan->n_targets && rc == LS_OK; i++) {
         const Ls__Target *t = plan->targets[i];
 
-        for (size_t k = 0; k < t->n_files && rc == LS_OK; k++)
-            rc = load(ship, t, base_dir, t->files[k], diag);
+        rc = load_owned(ship, t, t->name, base_dir, t->files, t->n_files, diag);
+    }
+    for (size_t i = 0; i < plan->n_workloads && rc == LS_OK; i++) {
+        const Ls__Workload *w = plan->workloads[i];
+
+        if (w->protocol_case == LS__WORKLOAD__PROTOCOL_PROCESS)
+            rc = load_owned(ship, w, w->name, base_dir, w->process->files, w->process->n_files,
+                            diag);
     }
     if (rc == LS_OK)
-        ship->target_count = ship->count;
+        ship->owned_count = ship->count;
     if (rc == LS_OK)
         rc = load_named_files(ship, base_dir, plan, diag);
     if (rc != LS_OK) {
@@ -205,6 +237,7 @@ void coord_ship_destroy(struct coord_ship *ship)
         free(ship->items[i].data);
     free(ship->items);
     free(ship->refs);
+    free(ship->picked);
     free(ship->sent_to);
     free(ship);
 }
@@ -249,7 +282,7 @@ enum ls_err coord_ship_send(struct coord_ship *ship, struct coord_fleet *fleet,
 
         if (strcmp(ship->sent_to[i], a->boot_id) == 0)
             continue;
-        for (size_t k = a->role == LS__ROLE__ROLE_SERVER ? 0 : ship->target_count; k < ship->count;
+        for (size_t k = a->role == LS__ROLE__ROLE_SERVER ? 0 : ship->owned_count; k < ship->count;
              k++) {
             enum ls_err rc = send_file(&ship->items[k], fleet, i, diag);
 
@@ -261,23 +294,22 @@ enum ls_err coord_ship_send(struct coord_ship *ship, struct coord_fleet *fleet,
     return LS_OK;
 }
 
-void coord_ship_files(const struct coord_ship *ship, const Ls__Target *target,
-                      Ls__FileRef ***out_files, size_t *out_count)
+void coord_ship_files(struct coord_ship *ship, const Ls__Target *target,
+                      const Ls__Workload *workload, Ls__FileRef ***out_files, size_t *out_count)
 {
-    size_t first = 0;
     size_t n = 0;
 
-    while (first < ship->target_count && ship->items[first].target != target)
-        first++;
-    while (first + n < ship->target_count && ship->items[first + n].target == target)
-        n++;
-    *out_files = ship->refs + first;
+    for (size_t i = 0; i < ship->owned_count; i++) {
+        if (ship->items[i].owner == target || ship->items[i].owner == workload)
+            ship->picked[n++] = ship->refs[i];
+    }
+    *out_files = ship->picked;
     *out_count = n;
 }
 
 void coord_ship_plan_files(const struct coord_ship *ship, Ls__FileRef ***out_files,
                            size_t *out_count)
 {
-    *out_files = ship->refs + ship->target_count;
-    *out_count = ship->count - ship->target_count;
+    *out_files = ship->refs + ship->owned_count;
+    *out_count = ship->count - ship->owned_count;
 }

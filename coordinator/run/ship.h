@@ -1,5 +1,6 @@
-/* coordinator/run/ship.h - files on their way to the agents, by content: a target's own files to
- * the servers; what the plan names by a path (certificates, tables, bodies) to all. */
+/* coordinator/run/ship.h - files on their way to the agents, by content: a target's and a process
+ * workload's own files to the servers; what the plan names by a path (certificates, tables, bodies)
+ * to all. */
 #ifndef LS_COORDINATOR_RUN_SHIP_H
 #define LS_COORDINATOR_RUN_SHIP_H
 
@@ -23,9 +24,9 @@ void coord_ship_destroy(struct coord_ship *ship); /* NULL is fine */
 enum ls_err coord_ship_send(struct coord_ship *ship, struct coord_fleet *fleet,
                             struct ls_diag *diag) LS_NODISCARD;
 
-/* The target's files, owned by ship. */
-void coord_ship_files(const struct coord_ship *ship, const Ls__Target *target,
-                      Ls__FileRef ***out_files, size_t *out_count);
+/* What goes into the folder of a trial of these, owned by ship and good until the next call. */
+void coord_ship_files(struct coord_ship *ship, const Ls__Target *target,
+                      const Ls__Workload *workload, Ls__FileRef ***out_files, size_t *out_count);
 /* What the plan names by a path, owned by ship; a ref's name is that path. */
 void coord_ship_plan_files(const struct coord_ship *ship, Ls__FileRef ***out_files,
                            size_t *out_count);

@@ -28,6 +28,7 @@
 #define ARM_GUARD_NS     (120 * LS_NS_PER_MS)
 #define ARM_ATTEMPTS_MAX 6u
 #define PREFLIGHT_MAX_NS (86400 * LS_NS_PER_S)
+#define RUNS_MAX_NS      (7 * 86400 * LS_NS_PER_S)
 #define GRACE_NS         (10 * LS_NS_PER_S) /* beyond what a stage may take by itself */
 
 struct member {
@@ -74,13 +75,20 @@ const char *coord_stage_name(enum coord_stage stage)
     return (unsigned)stage < COORD_STAGE_COUNT ? stage_names[stage] : "?";
 }
 
+/* Its server has everything to do, and clients have nothing. */
+static bool is_process(const struct coord_machine_spec *spec)
+{
+    return spec->workload->protocol_case == LS__WORKLOAD__PROTOCOL_PROCESS;
+}
+
 enum ls_err coord_machine_create(const struct coord_machine_spec *spec,
                                  const struct coord_machine_env *env,
                                  struct coord_machine **out_machine, struct ls_diag *diag)
 {
     struct coord_machine *m;
 
-    if (spec->clients == 0 || spec->servers + spec->clients > COORD_MACHINE_AGENTS_MAX)
+    if ((spec->clients == 0 && !is_process(spec)) ||
+        spec->servers + spec->clients > COORD_MACHINE_AGENTS_MAX)
         return ls_fail(diag, LS_ERANGE, "a trial takes 1 to %u agents", COORD_MACHINE_AGENTS_MAX);
     m = calloc(1, sizeof(*m));
     if (m == NULL)
@@ -99,6 +107,8 @@ enum ls_err coord_machine_create(const struct coord_machine_spec *spec,
     }
     for (uint32_t i = 0; i < spec->servers; i++)
         m->members[i].out = i != spec->server || spec->target->external;
+    for (uint32_t i = spec->servers; i < m->count; i++)
+        m->members[i].out = is_process(spec);
     m->lead_ns = LEAD_BASE_NS + (int64_t)spec->workload->connections * LEAD_PER_CONN_NS;
     *out_machine = m;
     return LS_OK;
@@ -433,11 +443,40 @@ static void enter_load(struct coord_machine *m)
     m->deadline_ns = m->start_ns + w->warmup->ns + w->measure->ns + w->timeout->ns + GRACE_NS;
 }
 
+/* Every run may take its whole timeout, but none begins after the time there is for them. */
+static int64_t runs_limit_ns(const struct coord_machine *m)
+{
+    const Ls__Workload *w = m->spec.workload;
+    const Ls__Process *p = is_process(&m->spec) ? w->process : NULL;
+    int64_t runs = p == NULL ? 0 : (int64_t)p->warmup_runs + (p->has_runs ? p->runs : 1);
+    int64_t all_ns =
+        runs > 0 && w->timeout->ns > RUNS_MAX_NS / runs ? RUNS_MAX_NS : runs * w->timeout->ns;
+    int64_t timed_ns =
+        p == NULL ? 0 : (int64_t)(p->warmup_runs + 2) * w->timeout->ns + w->measure->ns;
+
+    return p != NULL && w->measure->ns > 0 && (timed_ns < all_ns || !p->has_runs) ? timed_ns
+                                                                                  : all_ns;
+}
+
+/* Of the target and the workload, each after the other. */
+static int64_t services_limit_ns(const struct coord_machine *m)
+{
+    const Ls__Target *t = m->spec.target;
+    const Ls__Workload *w = m->spec.workload;
+    int64_t sum_ns = t->probe != NULL ? t->probe->timeout->ns : 0;
+
+    for (size_t i = 0; i < t->n_services; i++)
+        sum_ns += t->services[i]->timeout->ns;
+    for (size_t i = 0; i < w->n_services; i++)
+        sum_ns += w->services[i]->timeout->ns;
+    return sum_ns;
+}
+
 void coord_machine_start(struct coord_machine *m, int64_t now_ns)
 {
     m->stage = COORD_STAGE_SERVER;
     m->deadline_ns = now_ns + m->spec.target->ready->timeout->ns + m->spec.target->stop->grace->ns +
-                     3 * GRACE_NS;
+                     3 * GRACE_NS + runs_limit_ns(m) + services_limit_ns(m);
     if (m->spec.servers == 0 || m->spec.target->external) {
         enter_clients(m, now_ns);
         return;
@@ -468,8 +507,12 @@ static void begin_disarm(struct coord_machine *m, int64_t now_ns)
 /* After any change: is the stage over? */
 static void advance(struct coord_machine *m, int64_t now_ns)
 {
-    if (m->stage == COORD_STAGE_SERVER && all(m, true, false, at_ready))
-        enter_clients(m, now_ns);
+    if (m->stage == COORD_STAGE_SERVER && all(m, true, false, at_ready)) {
+        if (is_process(&m->spec))
+            end(m, false, now_ns);
+        else
+            enter_clients(m, now_ns);
+    }
     if (m->stage == COORD_STAGE_CLIENTS && all(m, true, true, at_ready))
         enter_clocks(m, now_ns);
     if (m->stage == COORD_STAGE_CLOCKS &&

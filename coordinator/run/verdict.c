@@ -14,6 +14,8 @@ const char *coord_verdict_name(Ls__Verdict verdict)
         return "valid";
     case LS__VERDICT__VERDICT_SUSPECT:
         return "suspect";
+    case LS__VERDICT__VERDICT_NONE:
+        return "none";
     default:
         return "invalid";
     }
