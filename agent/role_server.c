@@ -23,6 +23,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
+#include "common/msg_model.h"
 #include "common/pb.h"
 #include "common/utf8.h"
 
@@ -34,6 +35,9 @@ struct server {
     struct agent_role_env env;
     struct host_target *target; /* owned */
     struct agent_build *ready;  /* owned */
+    Ls__Probe *probe_message;   /* owned; what probe points into */
+    char **probe_argv;          /* owned; NULL: there is nothing to ask */
+    struct host_probe probe;
     struct host_series *series; /* owned; of a process workload */
     bool series_over;           /* all runs have ended; up is how */
     struct host_target_event up;
@@ -108,7 +112,11 @@ static void server_release(void *role)
     s->others = NULL;
     s->other_count = 0;
     s->network_pid = 0;
-    s->argv = s->envp = s->version = s->variables = NULL;
+    agent_expand_free(s->probe_argv);
+    s->argv = s->envp = s->version = s->variables = s->probe_argv = NULL;
+    if (s->probe_message != NULL)
+        ls__probe__free_unpacked(s->probe_message, NULL);
+    s->probe_message = NULL;
     if (s->log_fd >= 0)
         (void)close(s->log_fd);
     s->log_fd = -1;
@@ -229,6 +237,30 @@ static enum ls_err expand_others(struct server *s, const Ls__Target *t,
     return rc;
 }
 
+/* Of what is asked with, unless the probe says so itself, the version's. */
+static enum ls_err keep_probe(struct server *s, const Ls__Target *t,
+                              const struct agent_expand *values, struct ls_diag *diag)
+{
+    const Ls__Probe *p = t->probe;
+    bool own = p->n_command > 0;
+    enum ls_err rc = LS_OK;
+
+    if (p->timeout == NULL)
+        return ls_fail(diag, LS_EPROTO, "PREPARE came without its probe's time");
+    s->probe_message = ls_msg_copy(p);
+    if (s->probe_message == NULL)
+        return ls_fail(diag, LS_ENOMEM, "out of memory for the target's probe");
+    if (own || t->n_version > 0)
+        rc = agent_expand_argv(values, own ? p->command : t->version,
+                               own ? p->n_command : t->n_version, &s->probe_argv, diag);
+    s->probe = (struct host_probe){ .argv = s->probe_argv,
+                                    .expect = s->probe_message->expect,
+                                    .version = s->probe_message->version,
+                                    .sha256 = s->probe_message->sha256,
+                                    .timeout_ns = s->probe_message->timeout->ns };
+    return rc;
+}
+
 static enum ls_err expand_all(struct server *s, const Ls__Prepare *prepare, struct ls_diag *diag)
 {
     const Ls__Target *t = prepare->target;
@@ -251,6 +283,8 @@ static enum ls_err expand_all(struct server *s, const Ls__Prepare *prepare, stru
                   : agent_expand_env(&values, t->env, t->n_env, &s->envp, diag);
     if (rc == LS_OK && !runs)
         rc = expand_others(s, t, &values, diag);
+    if (rc == LS_OK && t->probe != NULL)
+        rc = keep_probe(s, t, &values, diag);
     return rc == LS_OK ? keep_variables(s, prepare, diag) : rc;
 }
 
@@ -324,6 +358,7 @@ static enum ls_err start(struct server *s, const Ls__Prepare *prepare, struct ls
                                     .ready_processes = t->ready->processes,
                                     .stop_signal = signal_number(t->stop->signal),
                                     .grace_ns = t->stop->grace->ns,
+                                    .probe = s->probe_message != NULL ? &s->probe : NULL,
                                     .series = s->series,
                                     .log_max_bytes = LOG_MAX_BYTES,
                                     .permit = { .ask = may_run, .ctx = s } },
@@ -675,6 +710,8 @@ static void on_up(struct server *s, const struct host_target_event *event, int64
     program.version = ls_pb_text(event->program.version);
     program.interpreter = as_text(event->program.interpreter, interpreter, sizeof(interpreter));
     program.folder = s->dir;
+    program.probed = ls_pb_text(event->program.probed);
+    program.version_differs = ls_pb_text(event->program.version_differs);
     program.binary = as_text(event->program.binary, binary, sizeof(binary));
     program.binary_sha256 = ls_pb_text(event->program.binary_sha256);
     program.shim = as_text(event->program.shim, shim, sizeof(shim));

@@ -172,6 +172,21 @@ ProtobufCMessage *ls_msg_new(const ProtobufCMessageDescriptor *descriptor)
     return message;
 }
 
+void *ls_msg_copy(const void *message)
+{
+    const ProtobufCMessage *from = message;
+    size_t len = protobuf_c_message_get_packed_size(from);
+    uint8_t *packed = malloc(len + 1); /* an empty message packs to nothing */
+    ProtobufCMessage *copy;
+
+    if (packed == NULL)
+        return NULL;
+    (void)protobuf_c_message_pack(from, packed);
+    copy = protobuf_c_message_unpack(from->descriptor, NULL, len, packed);
+    free(packed);
+    return copy;
+}
+
 void ls_msg_set_given(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
     if (is_oneof(field))

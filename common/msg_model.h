@@ -59,6 +59,8 @@ ProtobufCMessage *ls_msg_sub(const ProtobufCMessage *message, const ProtobufCFie
 
 /* A zeroed and initialised message on the heap; NULL: out of memory. */
 ProtobufCMessage *ls_msg_new(const ProtobufCMessageDescriptor *descriptor) LS_NODISCARD;
+/* A deep copy, of the same type; NULL: out of memory. */
+void *ls_msg_copy(const void *message) LS_NODISCARD;
 /* Marks a singular field as given, whose member has just been written. */
 void ls_msg_set_given(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);
 /* Frees what the field holds; it is then as in a new message. The other members of its oneof go

@@ -429,7 +429,8 @@ enum ls_err host_output_judge(struct host_output *output, bool is_fine, Ls__Proc
         ls_sha256_hex((struct ls_bytes){ output->kept.data, output->kept.len }, sha256);
     ok = set(&run->output_sha256, sha256) && (!is_fine || conclude(output, sha256, run));
     run->output_bytes = output->bytes;
-    run->lines_ignored = output->lines_ignored;
+    if (output->value_count > 0 || output->expectation->process->n_metrics > 0)
+        run->lines_ignored = output->lines_ignored; /* else nobody has looked for anything */
     run->values = output->values;
     run->n_values = output->value_count;
     output->values = NULL;

@@ -75,20 +75,6 @@ struct host_series {
 
 /* ---- made */
 
-static Ls__Process *copy_process(const Ls__Process *process)
-{
-    size_t size = ls__process__get_packed_size(process);
-    unsigned char *packed = malloc(size + 1);
-    Ls__Process *copy = NULL;
-
-    if (packed != NULL) {
-        (void)ls__process__pack(process, packed);
-        copy = ls__process__unpack(NULL, size, packed);
-    }
-    free(packed);
-    return copy;
-}
-
 /* What the coordinator's check sees to; a message may come from elsewhere. */
 static bool is_checked(const Ls__Process *p)
 {
@@ -136,7 +122,7 @@ enum ls_err host_series_create(const struct host_series_spec *spec, struct host_
     ls__process_totals__init(&s->totals);
     s->error_fd = s->null_fd = s->input_fd = -1;
     s->spec = *spec;
-    s->process = copy_process(spec->process);
+    s->process = ls_msg_copy(spec->process);
     s->spawner_path = strdup(spec->spawner_path);
     s->slots = calloc(spec->process->concurrency, sizeof(*s->slots));
     s->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -33,7 +33,7 @@ struct spawner_report {
     int32_t pid;
     int32_t error;      /* ENDED: errno value, it was not even started */
     int32_t status;     /* ENDED: as waitpid() gives it */
-    uint32_t timed_out;   /* ENDED: killed by the spawner */
+    uint32_t timed_out; /* ENDED: killed by the spawner */
     uint32_t left_over; /* ENDED: processes that it had left behind, killed */
     int64_t begin_ns;   /* ENDED: just before it was started */
     int64_t wall_ns;    /* from then until its end was known */

@@ -48,6 +48,8 @@ static void emit_up(struct host_target *t)
                                                     .sha256 = t->file.sha256,
                                                     .interpreter = t->file.interpreter,
                                                     .version = t->version,
+                                                    .probed = t->probed,
+                                                    .version_differs = t->version_differs,
                                                     .binary = t->binary.real,
                                                     .binary_sha256 = t->binary.sha256,
                                                     .shim = t->shim },

@@ -57,8 +57,17 @@ struct host_target_limits { /* 0: none */
     uint32_t descriptors; /* of each process */
 };
 
-/* Copied by host_target_start(), but for the files' data and ready, which stay the caller's and
- * must live as long as the target. */
+/* Whether a target is there: what is not is FAILED with code skipped. */
+struct host_probe {
+    char *const *argv;   /* asked with standard input closed; NULL: the program's file is enough */
+    const char *expect;  /* extended regular expression for what it prints; NULL: anything */
+    const char *version; /* another one: what does not fit is another version, and runs */
+    const char *sha256;  /* of the program; NULL: any */
+    int64_t timeout_ns;
+};
+
+/* Copied by host_target_start(), but for the files' data, ready, probe and series, which stay the
+ * caller's and must live as long as the target. */
 struct host_target_spec {
     const char *dir; /* trial folder, absolute, made by the caller, private */
     const struct host_file *files;
@@ -78,17 +87,20 @@ struct host_target_spec {
     uint32_t ready_processes; /* of it, that must have taken a connection; 0, 1: it answers */
     int stop_signal;
     int64_t grace_ns;
+    const struct host_probe *probe; /* NULL: it has to be there */
     struct host_series *series; /* the runs of a process workload, the caller's; NULL: a server */
     uint64_t log_max_bytes;     /* kept of target.log; the rest is counted and dropped */
     struct host_permit permit;  /* ask NULL: everything may be executed */
 };
 
-struct host_program {        /* owned by the target */
-    const char *path;        /* real path of the binary; "" if it could not be found */
-    const char *sha256;      /* hex; of a script: the script's */
-    const char *interpreter; /* of a script: what its "#!" line names; "" for a binary */
-    const char *version;     /* what version_argv printed first, as one line; "unknown: why" */
-    const char *binary;      /* that the process which listens is an instance of; "": not known */
+struct host_program {            /* owned by the target */
+    const char *path;            /* real path of the binary; "" if it could not be found */
+    const char *sha256;          /* hex; of a script: the script's */
+    const char *interpreter;     /* of a script: what its "#!" line names; "" for a binary */
+    const char *version;         /* what version_argv printed first, as one line; "unknown: why" */
+    const char *probed;          /* what the probe printed, likewise; "" without one */
+    const char *version_differs; /* from what the probe expects: how; "" if it does not */
+    const char *binary; /* that the process which listens is an instance of; "": not known */
     const char *binary_sha256;
     const char *shim; /* a sentence, if path only starts it; "" */
 };

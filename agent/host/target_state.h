@@ -56,6 +56,8 @@ struct host_target {
     char shim[400];
     struct host_containment containment;
     char version[HOST_VERSION_BYTES];
+    char probed[HOST_VERSION_BYTES];
+    char version_differs[300];
     char cpus_text[128]; /* as read back */
     int64_t begun_ns;    /* of the start order */
     int64_t up_after_ns;
@@ -86,6 +88,8 @@ enum ls_err host_target_bring_up(struct host_target *t) LS_NODISCARD;
 
 /* Its last step. */
 enum ls_err host_target_await_ready(struct host_target *t) LS_NODISCARD;
+/* A step of it: is what the supervisor is to start there, and of which version? */
+enum ls_err host_target_probe(struct host_target *t) LS_NODISCARD;
 
 /* Waits until something happens, at most until the instant (-1: for ever), and takes the
  * supervisor's news. */

@@ -22,9 +22,9 @@
 #include "common/fs.h"
 #include "common/units.h"
 
-#define VERSION_LIMIT_NS (5 * LS_NS_PER_S)
+#define VERSION_LIMIT_NS    (5 * LS_NS_PER_S)
 #define HOST_MEMORY_OF_EACH "RLIMIT_DATA of each process"
-#define START_LIMIT_NS   (10 * LS_NS_PER_S)
+#define START_LIMIT_NS      (10 * LS_NS_PER_S)
 
 /* ---- before the start */
 
@@ -83,6 +83,8 @@ static enum ls_err find_program(struct host_target *t)
     enum ls_err rc =
         host_program_find(t->spec.argv[0], t->spec.dir, t->spec.envp, &t->file, &t->diag);
 
+    if (rc == LS_EINVAL && t->spec.probe != NULL)
+        t->code = "skipped";
     if (rc == LS_OK)
         rc = host_program_hash(&t->file, &t->diag);
     return rc;
@@ -391,8 +393,9 @@ static enum ls_err await(struct host_target *t)
 enum ls_err host_target_bring_up(struct host_target *t)
 {
     static enum ls_err (*const steps[])(struct host_target * t) = {
-        make_network, check_port,        write_files,  find_program,  ask_permission,
-        make_group,   create_supervisor, read_version, start_program, await,
+        make_network, check_port,        write_files,       find_program, ask_permission,
+        make_group,   create_supervisor, host_target_probe, read_version, start_program,
+        await,
     };
     enum ls_err rc = LS_OK;
 

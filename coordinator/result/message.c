@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/msg_model.h"
+
 void *coord_message_new(const ProtobufCMessageDescriptor *descriptor)
 {
     ProtobufCMessage *message = malloc(descriptor->sizeof_message);
@@ -14,17 +16,7 @@ void *coord_message_new(const ProtobufCMessageDescriptor *descriptor)
 
 void *coord_message_copy(const void *message)
 {
-    const ProtobufCMessage *from = message;
-    size_t len = protobuf_c_message_get_packed_size(from);
-    uint8_t *packed = malloc(len + 1); /* an empty message packs to nothing */
-    ProtobufCMessage *copy;
-
-    if (packed == NULL)
-        return NULL;
-    (void)protobuf_c_message_pack(from, packed);
-    copy = protobuf_c_message_unpack(from->descriptor, NULL, len, packed);
-    free(packed);
-    return copy;
+    return ls_msg_copy(message);
 }
 
 void coord_message_free(void *message)
