@@ -65,6 +65,8 @@ static void workload(struct ls_buf *out, const Ls__Result *result, const char *n
     coord_part_load(result, name, &text);
     coord_part_summary(result, name, &rows);
     table(out, &rows);
+    coord_part_scripts(result, name, &rows);
+    table(out, &rows);
     coord_part_capacity(result, name, &list);
     coord_part_comparisons(result, name, &list);
     coord_part_notes(result, name, &list);

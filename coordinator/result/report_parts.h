@@ -35,6 +35,20 @@ void coord_part_standings(const Ls__Result *result, struct coord_table *out);
  */
 void coord_part_page(const Ls__Page *page, struct coord_table *out);
 
+/* report_process.c: wall times of a process workload, a row a target; and what its scripts have
+ * measured themselves, a row a metric and target. */
+bool coord_report_is_process(const Ls__Result *result, const char *workload);
+void coord_part_process(const Ls__Result *result, const char *workload, struct coord_table *out);
+void coord_part_scripts(const Ls__Result *result, const char *workload, struct coord_table *out);
+/* "2 valid, 1 suspect", "3 skipped", as a cell. */
+void coord_part_verdicts_cell(const Ls__Result *result, const char *workload, const char *target,
+                              struct coord_table *out);
+/* What others have published of it (metric NULL: of anything but scripts' own), or nothing. */
+void coord_part_published_cell(const Ls__Result *result, const char *workload, const char *target,
+                               const char *metric, struct coord_table *out);
+/* The verdict, or why there is none: "skipped", "n/a"; "other version". */
+const char *coord_trial_label(const Ls__Trial *trial);
+
 /* ---- sentences. The text holds names as they are: say() must escape it. */
 
 struct coord_say {
@@ -55,6 +69,11 @@ void coord_part_path(const Ls__Trial *trial, struct coord_say *say);
 void coord_part_network(const Ls__Trial *trial, struct coord_say *say);
 /* What searches and ladders of this workload found, one by one. */
 void coord_part_capacity(const Ls__Result *result, const char *workload, struct coord_say *say);
+/* Of a process workload: how runs ended that did not just end well, and under which limits. */
+void coord_part_outcomes(const Ls__Result *result, const char *workload, struct coord_say *say);
+/* Why cells have no figures, or are not ranked; and what others have published. */
+void coord_part_cells(const Ls__Result *result, const char *workload, struct coord_say *say);
+void coord_part_process_details(const Ls__Trial *trial, struct coord_say *say);
 /* What is to be known of a workload's summary: trials left out, spread. */
 void coord_part_notes(const Ls__Result *result, const char *workload, struct coord_say *say);
 /* Each reason once, with the trials that it holds for, worst first. */

@@ -66,7 +66,7 @@ static const Ls__Trial *first_of(const Ls__Result *result, const char *workload)
 
         if (strcmp(trial->workload, workload) != 0)
             continue;
-        if (trial->window != NULL && trial->requests != NULL) {
+        if ((trial->window != NULL && trial->requests != NULL) || trial->process != NULL) {
             if (trial->verdict != LS__VERDICT__VERDICT_INVALID)
                 return trial;
             measured = measured == NULL ? trial : measured;
@@ -136,6 +136,12 @@ void coord_part_load(const Ls__Result *result, const char *workload, struct coor
 
     if (trial == NULL)
         return;
+    if (trial->process != NULL) {
+        say(to, COORD_STYLE_NONE,
+            "%.200s on CPUs %.80s of %.64s; each figure is one of all runs of a trial", trial->load,
+            trial->process->cpus, trial->process->agent);
+        return;
+    }
     if (trial->window == NULL) {
         say(to, COORD_STYLE_NONE, "%.200s, not measured",
             trial->load[0] != '\0' ? trial->load : "unknown load");
@@ -223,14 +229,18 @@ void coord_part_comparisons(const Ls__Result *result, const char *workload, stru
 {
     static const char *const closed[] = { "throughput_per_s", "cpu_ns_per_request" };
     static const char *const open[] = { "response_time_p99_ns", "cpu_ns_per_request" };
+    static const char *const runs[] = { "wall_median_ns", "process_peak_bytes" };
     const Ls__Trial *trial = first_of(result, workload);
+    const char *const *names = trial == NULL                ? closed
+                               : trial->process != NULL     ? runs
+                               : coord_trial_is_open(trial) ? open
+                                                            : closed;
     const char **targets = NULL;
     size_t n = coord_result_targets(result, &targets);
 
     to->failed = to->failed || targets == NULL;
     for (size_t i = 0; trial != NULL && i < LS_ARRAY_LEN(closed); i++) {
-        const struct coord_metric *metric =
-            coord_metric_find(coord_trial_is_open(trial) ? open[i] : closed[i]);
+        const struct coord_metric *metric = coord_metric_find(names[i]);
 
         if (metric != NULL)
             compare_all(result, workload, targets, n, metric, to);
@@ -240,10 +250,15 @@ void coord_part_comparisons(const Ls__Result *result, const char *workload, stru
 
 void coord_part_notes(const Ls__Result *result, const char *workload, struct coord_say *to)
 {
+    const char *metric =
+        coord_report_is_process(result, workload) ? "wall_median_ns" : "throughput_per_s";
+
+    coord_part_outcomes(result, workload, to);
+    coord_part_cells(result, workload, to);
     for (size_t i = 0; i < result->n_summary; i++) {
         const Ls__Summary *row = result->summary[i];
 
-        if (strcmp(row->workload, workload) == 0 && strcmp(row->metric, "throughput_per_s") == 0 &&
+        if (strcmp(row->workload, workload) == 0 && strcmp(row->metric, metric) == 0 &&
             row->note[0] != '\0')
             say(to, row->noisy || row->left_out > 0 ? COORD_STYLE_WARN : COORD_STYLE_NONE,
                 "%.64s: %.300s", row->target, row->note);
@@ -560,6 +575,7 @@ void coord_part_details(const Ls__Trial *trial, struct coord_say *to)
 {
     char rate[48];
 
+    coord_part_process_details(trial, to);
     if (trial->requests == NULL)
         return;
     say(to, COORD_STYLE_NONE, "throughput: %s requests/s",

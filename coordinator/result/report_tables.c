@@ -11,6 +11,7 @@ static enum coord_style style_of(Ls__Verdict verdict)
 {
     return verdict == LS__VERDICT__VERDICT_VALID     ? COORD_STYLE_GOOD
            : verdict == LS__VERDICT__VERDICT_SUSPECT ? COORD_STYLE_WARN
+           : verdict == LS__VERDICT__VERDICT_NONE    ? COORD_STYLE_NONE
                                                      : COORD_STYLE_BAD;
 }
 
@@ -90,39 +91,58 @@ static void errors_cell(const Ls__Result *result, const char *workload, const ch
     coord_table_number(out, (double)errors, COORD_UNIT_COUNT);
 }
 
-/* "2 valid, 1 suspect" */
-static void verdicts_cell(const Ls__Result *result, const char *workload, const char *target,
-                          struct coord_table *out)
+static size_t count_label(const Ls__Result *result, const char *workload, const char *target,
+                          const char *label)
 {
-    unsigned counts[3] = { 0 };
-    Ls__Verdict worst = LS__VERDICT__VERDICT_VALID;
-    struct ls_buf text;
+    size_t n = 0;
 
     for (size_t i = 0; i < result->n_trials; i++) {
         const Ls__Trial *trial = result->trials[i];
 
-        if (!belongs(trial, workload, target) || coord_trial_is_discarded(trial))
-            continue;
-        counts[trial->verdict <= LS__VERDICT__VERDICT_INVALID ? trial->verdict
-                                                              : LS__VERDICT__VERDICT_INVALID]++;
-        worst = trial->verdict > worst ? trial->verdict : worst;
+        n += belongs(trial, workload, target) && !coord_trial_is_discarded(trial) &&
+             strcmp(coord_trial_label(trial), label) == 0;
     }
-    ls_buf_init(&text, 128);
-    for (unsigned v = 0; v < LS_ARRAY_LEN(counts); v++) {
-        if (counts[v] > 0)
-            ls_buf_addf(&text, "%s%u %s", text.len > 0 ? ", " : "", counts[v],
-                        coord_verdict_name((Ls__Verdict)v));
+    return n;
+}
+
+void coord_part_verdicts_cell(const Ls__Result *result, const char *workload, const char *target,
+                              struct coord_table *out)
+{
+    static const struct {
+        const char *label;
+        enum coord_style style;
+    } labels[] = {
+        { "valid", COORD_STYLE_GOOD },   { "suspect", COORD_STYLE_WARN },
+        { "invalid", COORD_STYLE_BAD },  { "other version", COORD_STYLE_WARN },
+        { "skipped", COORD_STYLE_NONE }, { "n/a", COORD_STYLE_NONE },
+    };
+    enum coord_style worst = COORD_STYLE_NONE;
+    struct ls_buf text;
+
+    ls_buf_init(&text, 256);
+    for (size_t i = 0; i < LS_ARRAY_LEN(labels); i++) {
+        size_t n = count_label(result, workload, target, labels[i].label);
+
+        if (n > 0)
+            ls_buf_addf(&text, "%s%zu %s", text.len > 0 ? ", " : "", n, labels[i].label);
+        if (n > 0 && labels[i].style > worst)
+            worst = labels[i].style;
     }
     out->ok = out->ok && text.ok;
-    coord_table_text(out, text.data != NULL ? (const char *)text.data : "", style_of(worst));
+    coord_table_text(out, text.data != NULL ? (const char *)text.data : "", worst);
     ls_buf_fini(&text);
 }
 
 void coord_part_summary(const Ls__Result *result, const char *workload, struct coord_table *out)
 {
     const char **targets = NULL;
-    size_t n = coord_result_targets(result, &targets);
+    size_t n;
 
+    if (coord_report_is_process(result, workload)) {
+        coord_part_process(result, workload, out);
+        return;
+    }
+    n = coord_result_targets(result, &targets);
     /* The last is the date, where rows are not of one run. */
     coord_table_init(out, summary_columns, LS_ARRAY_LEN(summary_columns) - (result->n_merged == 0));
     out->ok = out->ok && targets != NULL;
@@ -133,7 +153,7 @@ void coord_part_summary(const Ls__Result *result, const char *workload, struct c
         if (row == NULL)
             continue;
         coord_table_text(out, targets[t], COORD_STYLE_NONE);
-        verdicts_cell(result, workload, targets[t], out);
+        coord_part_verdicts_cell(result, workload, targets[t], out);
         median_cell(result, workload, targets[t], "throughput_per_s", out);
         coord_table_maybe(out, row->n > 1 && row->median > 0,
                           row->median > 0 ? (row->max - row->min) / row->median : 0,
@@ -153,8 +173,16 @@ void coord_part_summary(const Ls__Result *result, const char *workload, struct c
 /* One figure of a trial; some stand on the page as well, the others in csv only. */
 struct figure {
     struct coord_column column;
-    /* The last two: where workloads differ, and where there are several clients. */
-    enum { IN_CSV, ON_PAGE, ON_PAGE_OF_MANY, ON_PAGE_OF_FLEET } where;
+    /* Those of MANY where workloads differ, of FLEET where there are several clients, of LOAD and
+     * of RUNS where there are requests or process workloads. */
+    enum {
+        IN_CSV,
+        ON_PAGE,
+        ON_PAGE_OF_MANY,
+        ON_PAGE_OF_FLEET,
+        ON_PAGE_OF_LOAD,
+        ON_PAGE_OF_RUNS
+    } where;
     void (*cell)(const Ls__Trial *trial, struct coord_table *out);
 };
 
@@ -338,7 +366,7 @@ static void cell_in_flight(const Ls__Trial *trial, struct coord_table *out)
 
 static void cell_verdict(const Ls__Trial *trial, struct coord_table *out)
 {
-    coord_table_text(out, coord_verdict_name(trial->verdict), style_of(trial->verdict));
+    coord_table_text(out, coord_trial_label(trial), style_of(trial->verdict));
 }
 
 static void cell_reasons(const Ls__Trial *trial, struct coord_table *out)
@@ -353,6 +381,55 @@ static void cell_reasons(const Ls__Trial *trial, struct coord_table *out)
     ls_buf_fini(&codes);
 }
 
+static void cell_outcome(const Ls__Trial *trial, struct coord_table *out)
+{
+    coord_table_text(out, trial->outcome, COORD_STYLE_NONE);
+}
+
+static void metric_cell(const Ls__Trial *trial, const char *name, struct coord_table *out)
+{
+    const struct coord_metric *metric = coord_metric_find(name);
+    double value = 0;
+    bool there = metric != NULL && coord_metric_get(metric, trial, &value);
+
+    coord_table_maybe(out, there, value, metric != NULL ? metric->unit : COORD_UNIT_COUNT);
+}
+
+static void cell_wall_median(const Ls__Trial *trial, struct coord_table *out)
+{
+    metric_cell(trial, "wall_median_ns", out);
+}
+
+static void cell_wall_min(const Ls__Trial *trial, struct coord_table *out)
+{
+    metric_cell(trial, "wall_min_ns", out);
+}
+
+static void cell_wall_mean(const Ls__Trial *trial, struct coord_table *out)
+{
+    metric_cell(trial, "wall_mean_ns", out);
+}
+
+static void cell_user(const Ls__Trial *trial, struct coord_table *out)
+{
+    metric_cell(trial, "user_mean_ns", out);
+}
+
+static void cell_system(const Ls__Trial *trial, struct coord_table *out)
+{
+    metric_cell(trial, "system_mean_ns", out);
+}
+
+static void cell_peak(const Ls__Trial *trial, struct coord_table *out)
+{
+    metric_cell(trial, "process_peak_bytes", out);
+}
+
+static void cell_marker(const Ls__Trial *trial, struct coord_table *out)
+{
+    metric_cell(trial, "marker_rss_bytes", out);
+}
+
 static const struct figure figures[] = {
     { { "trial", "trial", false }, ON_PAGE, cell_index },
     { { "target", "target", true }, ON_PAGE, cell_target },
@@ -362,28 +439,36 @@ static const struct figure figures[] = {
     { { "verdict", "verdict", true }, ON_PAGE, cell_verdict },
     { { "load", "load", true }, IN_CSV, cell_load },
     { { "offered_per_s", "offered/s", false }, IN_CSV, cell_offered },
-    { { "throughput_per_s", "requests/s", false }, ON_PAGE, cell_throughput },
+    { { "throughput_per_s", "requests/s", false }, ON_PAGE_OF_LOAD, cell_throughput },
     { { "latency_kind", "latency", true }, IN_CSV, cell_kind },
     { { "mean_ns", "mean", false }, IN_CSV, cell_mean },
-    { { "p50_ns", "p50", false }, ON_PAGE, cell_p50 },
+    { { "p50_ns", "p50", false }, ON_PAGE_OF_LOAD, cell_p50 },
     { { "p90_ns", "p90", false }, IN_CSV, cell_p90 },
-    { { "p99_ns", "p99", false }, ON_PAGE, cell_p99 },
+    { { "p99_ns", "p99", false }, ON_PAGE_OF_LOAD, cell_p99 },
     { { "p999_ns", "p99.9", false }, IN_CSV, cell_p999 },
-    { { "max_ns", "max", false }, ON_PAGE, cell_max },
+    { { "max_ns", "max", false }, ON_PAGE_OF_LOAD, cell_max },
     { { "first_byte_p50_ns", "first byte p50", false }, IN_CSV, cell_first_byte },
     { { "first_byte_p99_ns", "first byte p99", false }, IN_CSV, cell_first_byte_p99 },
     { { "connect_time_p50_ns", "connect p50", false }, IN_CSV, cell_connect },
     { { "connect_time_p99_ns", "connect p99", false }, IN_CSV, cell_connect_p99 },
     { { "sent", "sent", false }, IN_CSV, cell_sent },
     { { "ok", "ok", false }, IN_CSV, cell_ok },
-    { { "errors", "errors", false }, ON_PAGE, cell_errors },
+    { { "errors", "errors", false }, ON_PAGE_OF_LOAD, cell_errors },
     { { "in_flight_mean", "in flight", false }, IN_CSV, cell_in_flight },
-    { { "cpu_ns_per_request", "CPU/request", false }, ON_PAGE, cell_cpu },
+    { { "cpu_ns_per_request", "CPU/request", false }, ON_PAGE_OF_LOAD, cell_cpu },
     { { "cpu_cores_used", "cores", false }, IN_CSV, cell_cores },
-    { { "rss_peak_bytes", "memory", false }, ON_PAGE, cell_memory },
+    { { "rss_peak_bytes", "memory", false }, ON_PAGE_OF_LOAD, cell_memory },
     { { "start_skew_ns", "start skew", false }, ON_PAGE_OF_FLEET, cell_skew },
     { { "start_skew_error_ns", "+-", false }, ON_PAGE_OF_FLEET, cell_skew_error },
     { { "reasons", "reasons", true }, IN_CSV, cell_reasons },
+    { { "outcome", "outcome", true }, IN_CSV, cell_outcome },
+    { { "wall_median_ns", "wall", false }, ON_PAGE_OF_RUNS, cell_wall_median },
+    { { "wall_min_ns", "shortest", false }, ON_PAGE_OF_RUNS, cell_wall_min },
+    { { "wall_mean_ns", "mean", false }, ON_PAGE_OF_RUNS, cell_wall_mean },
+    { { "user_mean_ns", "user", false }, IN_CSV, cell_user },
+    { { "system_mean_ns", "system", false }, IN_CSV, cell_system },
+    { { "process_peak_bytes", "peak memory", false }, ON_PAGE_OF_RUNS, cell_peak },
+    { { "marker_rss_bytes", "at the marker", false }, IN_CSV, cell_marker },
 };
 
 static bool workloads_differ(const Ls__Result *result)
@@ -405,22 +490,40 @@ static bool has_fleet(const Ls__Result *result)
     return false;
 }
 
-static bool is_shown(const struct figure *figure, bool all, bool many, bool fleet)
+static bool has_kind(const Ls__Result *result, bool process)
 {
-    return all || figure->where == ON_PAGE || (many && figure->where == ON_PAGE_OF_MANY) ||
-           (fleet && figure->where == ON_PAGE_OF_FLEET);
+    for (size_t i = 0; i < result->n_trials; i++) {
+        if ((strcmp(result->trials[i]->protocol, "process") == 0) == process)
+            return true;
+    }
+    return false;
+}
+
+/* What a result's trials have to show. */
+static bool is_shown(const Ls__Result *result, const struct figure *figure)
+{
+    switch (figure->where) {
+    case ON_PAGE_OF_MANY:
+        return workloads_differ(result);
+    case ON_PAGE_OF_FLEET:
+        return has_fleet(result);
+    case ON_PAGE_OF_LOAD:
+        return has_kind(result, false);
+    case ON_PAGE_OF_RUNS:
+        return has_kind(result, true);
+    default:
+        return figure->where == ON_PAGE;
+    }
 }
 
 void coord_part_trials(const Ls__Result *result, bool all, struct coord_table *out)
 {
     struct coord_column columns[LS_ARRAY_LEN(figures)];
     const struct figure *shown[LS_ARRAY_LEN(figures)];
-    bool many = workloads_differ(result);
-    bool fleet = has_fleet(result);
     size_t count = 0;
 
     for (size_t i = 0; i < LS_ARRAY_LEN(figures); i++) {
-        if (!is_shown(&figures[i], all, many, fleet))
+        if (!all && !is_shown(result, &figures[i]))
             continue;
         shown[count] = &figures[i];
         columns[count++] = figures[i].column;

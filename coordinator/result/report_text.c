@@ -123,6 +123,12 @@ static void workload(struct page *page, const Ls__Result *result, const char *na
     coord_part_summary(result, name, &rows);
     table(page, &rows);
     ls_buf_adds(page->out, "\n");
+    coord_part_scripts(result, name, &rows);
+    if (rows.cell_count > 0) {
+        coord_table_write_text(&rows, page->columns, page->colour, page->out);
+        ls_buf_adds(page->out, "\n");
+    }
+    coord_table_fini(&rows);
     coord_part_capacity(result, name, &to);
     coord_part_comparisons(result, name, &to);
     coord_part_notes(result, name, &to);
@@ -223,24 +229,23 @@ static void single(struct page *page, const Ls__Result *result)
 
 static void verdict_line(struct page *page, const Ls__Result *result)
 {
-    unsigned counts[3] = { 0 };
-    char text[128];
+    unsigned counts[4] = { 0 };
+    char text[128], not_run[48] = "";
 
     for (size_t i = 0; i < result->n_trials; i++) {
         Ls__Verdict verdict = result->trials[i]->verdict;
 
-        counts[verdict <= LS__VERDICT__VERDICT_INVALID ? verdict : LS__VERDICT__VERDICT_INVALID]++;
+        counts[verdict <= LS__VERDICT__VERDICT_NONE ? verdict : LS__VERDICT__VERDICT_INVALID]++;
     }
     if (result->n_trials == 0)
         return;
-    (void)snprintf(text, sizeof(text), "Verdict: %u valid, %u suspect, %u invalid",
+    if (counts[LS__VERDICT__VERDICT_NONE] > 0)
+        (void)snprintf(not_run, sizeof(not_run), ", %u not run", counts[LS__VERDICT__VERDICT_NONE]);
+    (void)snprintf(text, sizeof(text), "Verdict: %u valid, %u suspect, %u invalid%s",
                    counts[LS__VERDICT__VERDICT_VALID], counts[LS__VERDICT__VERDICT_SUSPECT],
-                   counts[LS__VERDICT__VERDICT_INVALID]);
+                   counts[LS__VERDICT__VERDICT_INVALID], not_run);
     if (result->n_trials == 1)
-        (void)snprintf(text, sizeof(text), "Verdict: %s",
-                       counts[LS__VERDICT__VERDICT_VALID] > 0     ? "valid"
-                       : counts[LS__VERDICT__VERDICT_SUSPECT] > 0 ? "suspect"
-                                                                  : "invalid");
+        (void)snprintf(text, sizeof(text), "Verdict: %s", coord_trial_label(result->trials[0]));
     ls_buf_adds(page->out, "\n");
     page->indent = "";
     sentence(page,

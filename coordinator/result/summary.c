@@ -11,6 +11,8 @@
 #define RESPONSE offsetof(Ls__Trial, response_time)
 #define SERVICE  offsetof(Ls__Trial, service_time)
 
+#define COORD_SCRIPT_PREFIX "script/"
+
 static bool get_throughput(const Ls__Trial *trial, double *out)
 {
     *out = trial->throughput_per_s;
@@ -154,6 +156,72 @@ static const struct coord_metric metrics[] = {
       .unit = COORD_UNIT_PER_S,
       .higher_is_better = true,
       .get = get_messages },
+    { .name = "wall_median_ns",
+      .title = "wall",
+      .noun = "wall time",
+      .more = "longer wall time",
+      .unit = COORD_UNIT_NS,
+      .ranked_closed = true,
+      .spread = offsetof(Ls__ProcessResult, wall_ns),
+      .statistic = offsetof(Ls__Spread, median) },
+    { .name = "wall_min_ns",
+      .title = "shortest",
+      .noun = "shortest wall time",
+      .more = "longer shortest wall time",
+      .unit = COORD_UNIT_NS,
+      .spread = offsetof(Ls__ProcessResult, wall_ns),
+      .statistic = offsetof(Ls__Spread, min) },
+    { .name = "wall_mean_ns",
+      .title = "mean",
+      .noun = "mean wall time",
+      .more = "longer mean wall time",
+      .unit = COORD_UNIT_NS,
+      .spread = offsetof(Ls__ProcessResult, wall_ns),
+      .statistic = offsetof(Ls__Spread, mean) },
+    { .name = "wall_stdev_ns",
+      .title = "stdev",
+      .noun = "standard deviation of the wall time",
+      .more = "more scatter of the wall time",
+      .unit = COORD_UNIT_NS,
+      .spread = offsetof(Ls__ProcessResult, wall_ns),
+      .statistic = offsetof(Ls__Spread, stdev) },
+    { .name = "wall_max_ns",
+      .title = "longest",
+      .noun = "longest wall time",
+      .more = "longer longest wall time",
+      .unit = COORD_UNIT_NS,
+      .spread = offsetof(Ls__ProcessResult, wall_ns),
+      .statistic = offsetof(Ls__Spread, max) },
+    { .name = "user_mean_ns",
+      .title = "user",
+      .noun = "user time",
+      .more = "more user time",
+      .unit = COORD_UNIT_NS,
+      .spread = offsetof(Ls__ProcessResult, user_ns),
+      .statistic = offsetof(Ls__Spread, mean) },
+    { .name = "system_mean_ns",
+      .title = "system",
+      .noun = "system time",
+      .more = "more system time",
+      .unit = COORD_UNIT_NS,
+      .spread = offsetof(Ls__ProcessResult, system_ns),
+      .statistic = offsetof(Ls__Spread, mean) },
+    { .name = "process_peak_bytes",
+      .title = "peak memory",
+      .noun = "peak memory of a process",
+      .more = "more peak memory of a process",
+      .unit = COORD_UNIT_BYTES,
+      .ranked_closed = true,
+      .spread = offsetof(Ls__ProcessResult, peak_bytes),
+      .statistic = offsetof(Ls__Spread, median) },
+    { .name = "marker_rss_bytes",
+      .title = "memory at the marker",
+      .noun = "memory at the marker",
+      .more = "more memory at the marker",
+      .unit = COORD_UNIT_BYTES,
+      .ranked_closed = true,
+      .spread = offsetof(Ls__ProcessResult, marker_rss_bytes),
+      .statistic = offsetof(Ls__Spread, median) },
 };
 
 const struct coord_metric *coord_metric_at(unsigned i)
@@ -198,8 +266,65 @@ static bool get_latency(const struct coord_metric *metric, const Ls__Trial *tria
     return true;
 }
 
+/* ---- process workloads */
+
+static bool get_spread(const struct coord_metric *metric, const Ls__Trial *trial, double *out)
+{
+    const Ls__Spread *spread = NULL;
+
+    if (trial->process != NULL)
+        (void)memcpy(&spread, (const char *)trial->process + metric->spread, sizeof(spread));
+    if (spread == NULL || spread->n == 0)
+        return false;
+    (void)memcpy(out, (const char *)spread + metric->statistic, sizeof(*out));
+    return true;
+}
+
+const Ls__ScriptMetric *coord_script_metric(const Ls__Trial *trial, const char *name)
+{
+    for (size_t i = 0; trial->process != NULL && i < trial->process->n_metrics; i++) {
+        if (strcmp(trial->process->metrics[i]->name, name) == 0)
+            return trial->process->metrics[i];
+    }
+    return NULL;
+}
+
+static bool get_script(const struct coord_metric *metric, const Ls__Trial *trial, double *out)
+{
+    const Ls__ScriptMetric *found = coord_script_metric(trial, metric->script);
+
+    *out = found != NULL && found->value != NULL ? found->value->median : 0;
+    return found != NULL && found->value != NULL;
+}
+
+bool coord_metric_of_script(const Ls__Result *result, const char *name, struct coord_metric *out)
+{
+    const char *script = strncmp(name, COORD_SCRIPT_PREFIX, strlen(COORD_SCRIPT_PREFIX)) == 0
+                             ? name + strlen(COORD_SCRIPT_PREFIX)
+                             : NULL;
+    const Ls__ScriptMetric *found = NULL;
+
+    for (size_t i = 0; script != NULL && i < result->n_trials && found == NULL; i++)
+        found = coord_script_metric(result->trials[i], script);
+    if (found == NULL)
+        return false;
+    *out = (struct coord_metric){ .name = name,
+                                  .title = script,
+                                  .noun = script,
+                                  .more = script,
+                                  .unit = COORD_UNIT_PLAIN,
+                                  .higher_is_better = strcmp(found->better, "higher") == 0,
+                                  .ranked_closed = true,
+                                  .script = script };
+    return true;
+}
+
 bool coord_metric_get(const struct coord_metric *metric, const Ls__Trial *trial, double *out)
 {
+    if (metric->script != NULL)
+        return get_script(metric, trial, out);
+    if (metric->spread != 0)
+        return get_spread(metric, trial, out);
     return metric->get != NULL ? metric->get(trial, out) : get_latency(metric, trial, out);
 }
 
@@ -267,7 +392,7 @@ size_t coord_summary_values(const Ls__Result *result, const char *workload, cons
             continue;
         if (coord_trial_counts(trial) && coord_metric_get(metric, trial, &values[n]))
             n++;
-        else
+        else if (trial->verdict != LS__VERDICT__VERDICT_NONE)
             left_out++;
     }
     if (out_left_out != NULL)
@@ -298,6 +423,17 @@ static void note_on(const struct coord_stats *stats, uint32_t left_out, char *ou
         out[len - 2] = '\0';
 }
 
+/* What a workload is about. */
+static const char *first_metric_of(const Ls__Result *result, const char *workload)
+{
+    for (size_t i = 0; i < result->n_trials; i++) {
+        if (strcmp(result->trials[i]->workload, workload) == 0 &&
+            strcmp(result->trials[i]->protocol, "process") == 0)
+            return "wall_median_ns";
+    }
+    return "throughput_per_s";
+}
+
 static enum ls_err add_row(Ls__Result *result, const char *workload, const char *target,
                            const struct coord_metric *metric, double *values)
 {
@@ -309,7 +445,7 @@ static enum ls_err add_row(Ls__Result *result, const char *workload, const char 
     enum ls_err rc;
 
     /* A target of which nothing counts is still named, once. */
-    if (n == 0 && metric != &metrics[0])
+    if (n == 0 && strcmp(metric->name, first_metric_of(result, workload)) != 0)
         return LS_OK;
     if (n > 0) {
         rc = coord_stats_compute(values, n, result->seed,
@@ -337,6 +473,28 @@ static enum ls_err add_row(Ls__Result *result, const char *workload, const char 
     row->outliers = stats.outliers;
     row->left_out = left_out;
     return LS_OK;
+}
+
+/* Those of the first trial that has any: scripts print the same ones each time. */
+static enum ls_err add_scripts(Ls__Result *result, const char *workload, const char *target,
+                               double *values)
+{
+    const Ls__ProcessResult *process = NULL;
+    char name[80];
+    enum ls_err rc = LS_OK;
+
+    for (size_t i = 0; i < result->n_trials && process == NULL; i++) {
+        if (belongs(result->trials[i], workload, target) && coord_trial_counts(result->trials[i]))
+            process = result->trials[i]->process;
+    }
+    for (size_t i = 0; process != NULL && i < process->n_metrics && rc == LS_OK; i++) {
+        struct coord_metric metric;
+
+        (void)snprintf(name, sizeof(name), COORD_SCRIPT_PREFIX "%.64s", process->metrics[i]->name);
+        if (coord_metric_of_script(result, name, &metric))
+            rc = add_row(result, workload, target, &metric, values);
+    }
+    return rc;
 }
 
 static bool has_trial(const Ls__Result *result, const char *workload, const char *target)
@@ -429,16 +587,35 @@ void coord_places(const double *values, unsigned n, bool higher_is_better, unsig
         out_places[i] = 0;
 }
 
+/* Another version than the plan is about has figures, and no place. */
+static bool is_ranked(const Ls__Result *result, const char *workload, const char *target)
+{
+    for (size_t i = 0; i < result->n_trials; i++) {
+        if (belongs(result->trials[i], workload, target) &&
+            strcmp(result->trials[i]->outcome, "version_differs") == 0)
+            return false;
+    }
+    return true;
+}
+
+/* NULL: the target has nothing to be ranked by. */
+static const Ls__Summary *ranked_row(const Ls__Result *result, const char *workload,
+                                     const char *target, const struct coord_metric *metric)
+{
+    const Ls__Summary *row = coord_summary_find(result, workload, target, metric->name);
+
+    return row != NULL && row->n > 0 && is_ranked(result, workload, target) ? row : NULL;
+}
+
 static void count_places(const Ls__Result *result, const char *workload,
                          const struct coord_metric *metric, double *values, unsigned *places)
 {
     unsigned n = 0;
 
     for (size_t i = 0; i < result->n_standings; i++) {
-        const Ls__Summary *row =
-            coord_summary_find(result, workload, result->standings[i]->target, metric->name);
+        const Ls__Summary *row = ranked_row(result, workload, result->standings[i]->target, metric);
 
-        if (row != NULL && row->n > 0)
+        if (row != NULL)
             values[n++] = row->median;
     }
     if (n < 2)
@@ -447,10 +624,9 @@ static void count_places(const Ls__Result *result, const char *workload,
     n = 0;
     for (size_t i = 0; i < result->n_standings; i++) {
         Ls__Standing *standing = result->standings[i];
-        const Ls__Summary *row =
-            coord_summary_find(result, workload, standing->target, metric->name);
+        const Ls__Summary *row = ranked_row(result, workload, standing->target, metric);
 
-        if (row == NULL || row->n == 0)
+        if (row == NULL)
             continue;
         standing->metrics += places[n] > 0;
         if (places[n] > 0)
@@ -459,6 +635,26 @@ static void count_places(const Ls__Result *result, const char *workload,
         standing->seconds += places[n] == 2;
         standing->thirds += places[n] == 3;
         n++;
+    }
+}
+
+/* Each metric of a script once, at the first row that has it. */
+static void count_scripts(const Ls__Result *result, const char *workload, double *values,
+                          unsigned *places)
+{
+    for (size_t i = 0; i < result->n_summary; i++) {
+        const Ls__Summary *row = result->summary[i];
+        struct coord_metric metric;
+        bool seen = false;
+
+        if (strcmp(row->workload, workload) != 0 ||
+            !coord_metric_of_script(result, row->metric, &metric))
+            continue;
+        for (size_t k = 0; k < i && !seen; k++)
+            seen = strcmp(result->summary[k]->workload, workload) == 0 &&
+                   strcmp(result->summary[k]->metric, row->metric) == 0;
+        if (!seen)
+            count_places(result, workload, &metric, values, places);
     }
 }
 
@@ -513,6 +709,7 @@ static enum ls_err build_standings(Ls__Result *result, const char **workloads, s
             if (open ? metrics[m].ranked_open : metrics[m].ranked_closed)
                 count_places(result, workloads[w], &metrics[m], values, places);
         }
+        count_scripts(result, workloads[w], values, places);
     }
     sort_standings(result);
     if (result->standings[0]->metrics == 0)
@@ -542,6 +739,8 @@ enum ls_err coord_summary_build(Ls__Result *result)
                 continue;
             for (size_t m = 0; rc == LS_OK && m < LS_ARRAY_LEN(metrics); m++)
                 rc = add_row(result, workloads[w], targets[t], &metrics[m], values);
+            if (rc == LS_OK)
+                rc = add_scripts(result, workloads[w], targets[t], values);
         }
     }
     if (rc == LS_OK && n_targets > 1)

@@ -25,7 +25,16 @@ struct coord_metric {
     size_t series;
     size_t field;
     bool (*get)(const Ls__Trial *trial, double *out);
+    size_t spread;      /* of a process workload: offset of the Spread in ProcessResult, then of */
+    size_t statistic;   /* the figure in it */
+    const char *script; /* a script's own: what it calls it */
 };
+
+/* "script/sha256" as a metric whose direction is that of the trials; name lives as long as *out.
+ * False: none of them has it. */
+bool coord_metric_of_script(const Ls__Result *result, const char *name, struct coord_metric *out);
+/* What a trial's script has printed of it; NULL: nothing. */
+const Ls__ScriptMetric *coord_script_metric(const Ls__Trial *trial, const char *name);
 
 /* The i-th metric, NULL past the last; by name, NULL if there is none. Those of page_metrics.h come
  * after those of summaries. */

@@ -21,6 +21,9 @@ const char *coord_unit_human(double value, enum coord_unit unit, char *out, size
     case COORD_UNIT_CORES:
         (void)snprintf(out, out_bytes, "%.2f", value);
         return out;
+    case COORD_UNIT_PLAIN:
+        (void)snprintf(out, out_bytes, "%.4g", value);
+        return out;
     case COORD_UNIT_COUNT:
         break;
     }

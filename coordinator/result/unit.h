@@ -10,7 +10,8 @@ enum coord_unit {
     COORD_UNIT_NS,    /* 1.23 ms */
     COORD_UNIT_BYTES, /* 5.20 MiB */
     COORD_UNIT_SHARE, /* of 1: 12.3 % */
-    COORD_UNIT_CORES  /* 0.98 */
+    COORD_UNIT_CORES, /* 0.98 */
+    COORD_UNIT_PLAIN  /* of whatever unit: 1.235 */
 };
 
 /* For people: three significant digits (common/units.h). out holds at least 48 bytes. Returns it.
