@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/host/cgroup.h"
 #include "agent/host/facts.h"
 #include "agent/host/output.h"
 #include "agent/host/proc.h"
@@ -19,6 +20,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/msg_model.h"
+#include "common/pb.h"
 
 #define QUIET_LOOK_NS (20 * LS_NS_PER_MS)
 #define LOUD_BYTES    65536u /* in one look */
@@ -334,7 +336,7 @@ static bool may_begin(struct host_series *s)
 static void begin_measuring(struct host_series *s, const struct host_target *t)
 {
     s->measure_ns = ls_clock_mono_ns();
-    host_counters_read(t->cpus_text, &s->before);
+    host_counters_read(t->cpus_text, 0, &s->before);
 }
 
 static int open_input(const struct host_series *s)
@@ -408,11 +410,22 @@ static uint64_t count_oom_kills(void)
     return at != NULL ? strtoull(at + 10, NULL, 10) : 0;
 }
 
-static bool was_out_of_memory(struct host_series *s)
+static uint64_t oom_kills_of(struct host_target *t)
+{
+    struct host_cgroup_use use = { 0 };
+
+    if (t->group == NULL || host_cgroup_memory_by(t->group)[0] == '\0')
+        return count_oom_kills();
+    host_cgroup_read(t->group, &use);
+    return use.oom_kills;
+}
+
+/* Its group's count, and this machine's where there is no group that is limited. */
+static bool was_out_of_memory(struct host_series *s, struct host_target *t)
 {
     uint64_t before = s->oom_kills;
 
-    s->oom_kills = count_oom_kills();
+    s->oom_kills = oom_kills_of(t);
     return s->oom_kills > before;
 }
 
@@ -423,8 +436,8 @@ static bool say(char **field, const char *text)
 }
 
 /* How it ended, but for what it has printed. NULL: as expected. */
-static const char *outcome_of(struct host_series *s, const struct spawner_report *report,
-                              char detail[64])
+static const char *outcome_of(struct host_series *s, struct host_target *t,
+                              const struct spawner_report *report, char detail[64])
 {
     if (report->timed_out != 0) {
         (void)snprintf(detail, 64, "after %.3g s", (double)s->spec.timeout_ns / LS_NS_PER_S);
@@ -434,7 +447,7 @@ static const char *outcome_of(struct host_series *s, const struct spawner_report
         const char *name = sigabbrev_np(WTERMSIG(report->status));
 
         (void)snprintf(detail, 64, "signal %s", name != NULL ? name : "unknown");
-        return WTERMSIG(report->status) == SIGKILL && was_out_of_memory(s) ? "memory" : "signal";
+        return WTERMSIG(report->status) == SIGKILL && was_out_of_memory(s, t) ? "memory" : "signal";
     }
     (void)snprintf(detail, 64, "exit %d", WEXITSTATUS(report->status));
     return (uint32_t)WEXITSTATUS(report->status) == s->process->expect->exit ? NULL : "non_zero";
@@ -512,12 +525,12 @@ static Ls__ProcessRun *make_run(struct host_series *s, const struct slot *slot,
     return run;
 }
 
-static enum ls_err conclude(struct host_series *s, struct slot *slot,
-                            const struct spawner_report *report, Ls__ProcessRun *run,
-                            struct ls_diag *diag)
+static enum ls_err conclude(struct host_series *s, struct host_target *t, struct slot *slot,
+                            const struct spawner_report *report, Ls__ProcessRun *run)
 {
+    struct ls_diag *diag = &t->diag;
     char detail[64];
-    const char *outcome = outcome_of(s, report, detail);
+    const char *outcome = outcome_of(s, t, report, detail);
     enum ls_err rc = host_output_judge(slot->output, outcome == NULL, run, diag);
     bool ok = rc == LS_OK && say(&run->detail, detail);
 
@@ -539,7 +552,7 @@ static enum ls_err end(struct host_series *s, struct host_target *t, struct slot
     if (run == NULL)
         return ls_fail(&t->diag, LS_ENOMEM, "no memory for a run");
     (void)read_some(slot, DRAIN_MOST);
-    rc = conclude(s, slot, report, run, &t->diag);
+    rc = conclude(s, t, slot, report, run);
     if (rc == LS_OK)
         rc = keep(s, run, &t->diag);
     if (rc != LS_OK)
@@ -662,12 +675,17 @@ static void add_up(struct host_series *s, const struct host_target *t)
 {
     struct host_counters after;
 
-    host_counters_read(t->cpus_text, &after);
+    host_counters_read(t->cpus_text, 0, &after);
     (void)pthread_mutex_lock(&s->lock);
     s->totals.spawner_peak_bytes = s->spawner_peak_bytes;
     s->totals.span_ns = s->measure_ns > 0 ? ls_clock_mono_ns() - s->measure_ns : 0;
     s->totals.cpus_busy_ns = after.cpus_busy_ns - s->before.cpus_busy_ns;
     s->totals.cpus_steal_ns = after.cpus_steal_ns - s->before.cpus_steal_ns;
+    s->totals.memory_limit_bytes = t->spec.limits.memory_bytes;
+    if (s->totals.memory_limit_bytes > 0)
+        s->totals.memory_limit_by = ls_pb_text(
+            t->group != NULL && host_cgroup_memory_by(t->group)[0] != '\0' ? "cgroup"
+                                                                           : "RLIMIT_DATA");
     (void)pthread_mutex_unlock(&s->lock);
 }
 
@@ -695,7 +713,7 @@ enum ls_err host_series_run(struct host_series *s, struct host_target *t)
 
     if (rc == LS_OK)
         rc = await_spawner(s, t);
-    s->oom_kills = count_oom_kills();
+    s->oom_kills = oom_kills_of(t);
     s->woken_ns = ls_clock_mono_ns();
     while (rc == LS_OK) {
         while (rc == LS_OK && may_begin(s))

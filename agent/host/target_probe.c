@@ -32,7 +32,8 @@ static enum ls_err ask(struct host_target *t)
     const struct host_supervisor_job job = { .dir = t->spec.dir,
                                              .argv = t->spec.probe->argv,
                                              .envp = t->spec.envp,
-                                             .cpus = t->has_cpus ? &t->cpus : NULL };
+                                             .cpus = t->has_cpus ? &t->cpus : NULL,
+                                             .group = t->group };
     enum ls_err rc = host_version_read(t->supervisor, t->wake_fd, &job, &t->spec.permit,
                                        t->spec.probe->timeout_ns, t->probed, &t->diag);
 
