@@ -124,7 +124,7 @@ static void workload(struct page *page, const Ls__Result *result, const char *na
     table(page, &rows);
     ls_buf_adds(page->out, "\n");
     coord_part_scripts(result, name, &rows);
-    if (rows.cell_count > 0) {
+    if (!rows.ok || rows.cell_count > 0) {
         coord_table_write_text(&rows, page->columns, page->colour, page->out);
         ls_buf_adds(page->out, "\n");
     }
