@@ -12,12 +12,11 @@
 #include "coordinator/result/store.h"
 #include "coordinator/run/verdict.h"
 
-#define RUNS_MOST    300000u /* warm-ups and all */
-#define METRICS_MOST 1000u
-#define CSV_MOST     (64u << 20)
-#define NS_MOST      (INT64_C(1) << 53)
-#define FOREIGN_MOST 0.25 /* of the CPUs, beside the runs themselves: the spawner's and ours too \
-                           */
+#define RUNS_MOST       300000u /* warm-ups and all */
+#define METRICS_MOST    1000u
+#define CSV_MOST        (64u << 20)
+#define NS_MOST         (INT64_C(1) << 53)
+#define FOREIGN_MOST    0.25 /* cores beside the runs: the spawner and this agent are in it */
 #define FOREIGN_SPAN_NS LS_NS_PER_S
 
 struct values {
