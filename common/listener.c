@@ -35,6 +35,7 @@ struct ls_peer {
     void *ctx;               /* of the user */
     struct ls_bytes at_hand; /* the report that is being handled */
     bool superseded;         /* by a newer process of that name */
+    bool silent;             /* why it lost its last connection */
     bool welcome_due;
     struct ls_numbered numbers;
     struct probe probes[LS_CLOCK_MAX]; /* at id % LS_CLOCK_MAX */
@@ -469,6 +470,7 @@ static void on_closed(void *owner, struct ls_conn *conn, const char *why)
     if (peer == NULL || peer->conn != conn)
         return;
     peer->conn = NULL;
+    peer->silent = ls_conn_fell_silent(conn);
     l->env.down(l->env.ctx, peer->ctx, why);
 }
 
@@ -601,6 +603,11 @@ bool ls_peer_is_up(const struct ls_peer *peer)
 struct ls_bytes ls_peer_bytes(const struct ls_peer *peer)
 {
     return peer->at_hand;
+}
+
+bool ls_peer_fell_silent(const struct ls_peer *peer)
+{
+    return peer->silent;
 }
 
 uint64_t ls_peer_unacked(const struct ls_peer *peer)

@@ -172,6 +172,9 @@ enum ls_err ls_peer_probe_clock(struct ls_peer *peer) LS_NODISCARD;
 void ls_peer_close(struct ls_peer *peer,
                    const char *why); /* the connection; the agent may return */
 bool ls_peer_is_up(const struct ls_peer *peer);
+/* Its last connection was given up because nothing came any more: the network may be in the way, or
+ * it stands still. Otherwise the connection was closed, and one that lives comes again at once. */
+bool ls_peer_fell_silent(const struct ls_peer *peer);
 /* Within enrol() and from then on: who it is (proven over TLS only; of its newest connection, for
  * certificates are renewed), and where it is: "192.0.2.7:40312", "local" for ipc. */
 const struct ls_identity *ls_peer_identity(const struct ls_peer *peer);

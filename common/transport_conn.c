@@ -386,6 +386,11 @@ bool ls_conn_is_closing(const struct ls_conn *conn)
     return conn->closing;
 }
 
+bool ls_conn_fell_silent(const struct ls_conn *conn)
+{
+    return conn->silent;
+}
+
 const char *ls_conn_remote(const struct ls_conn *conn)
 {
     return conn->remote;

@@ -198,6 +198,8 @@ static bool is_gone(const struct ls_conn *conn)
     return nng_stream_get_addr(conn->stream, NNG_OPT_REMADDR, &address) != 0;
 }
 
+static const char no_sign_of_life[] = "no sign of life";
+
 /* Why the sweep closes conn; NULL: it does not. */
 static const char *sweep_reason(const struct ls_conn *conn, int64_t now_ns)
 {
@@ -211,7 +213,7 @@ static const char *sweep_reason(const struct ls_conn *conn, int64_t now_ns)
         return now_ns - conn->since_ns >= pace->linger_ns ? "refused" : NULL;
     if (!conn->up)
         return now_ns - conn->since_ns >= pace->greeting_ns ? "no greeting in time" : NULL;
-    return now_ns - conn->heard_ns >= pace->silence_ns ? "no sign of life" : NULL;
+    return now_ns - conn->heard_ns >= pace->silence_ns ? no_sign_of_life : NULL;
 }
 
 /* ---- keys ---- */
@@ -292,6 +294,7 @@ static void sweep(struct ls_hub *hub, int64_t now_ns)
         const char *why = conn->closing ? NULL : sweep_reason(conn, now_ns);
 
         conn->pins++;
+        conn->silent = why == no_sign_of_life;
         if (why != NULL)
             ls_conn_close(conn, why);
         else if (ls_conn_ping_due(conn))

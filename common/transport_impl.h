@@ -120,6 +120,7 @@ void *ls_conn_user(const struct ls_conn *conn);
 void ls_conn_set_up(struct ls_conn *conn); /* from now on heartbeats are sent and expected */
 bool ls_conn_ping_due(const struct ls_conn *conn);
 bool ls_conn_is_closing(const struct ls_conn *conn);
+bool ls_conn_fell_silent(const struct ls_conn *conn);   /* that is why it was closed */
 const char *ls_conn_remote(const struct ls_conn *conn); /* "192.0.2.7:40312", "local" for ipc */
 /* Who is at the other end; not proven without TLS. */
 void ls_conn_identity(const struct ls_conn *conn, struct ls_identity *out);

@@ -44,6 +44,7 @@ struct ls_conn {
     bool up;
     bool stranger;    /* accepted, and not up: counted by the hub */
     bool starved;     /* an allocation failed: closed by the sweep */
+    bool silent;      /* closed by the sweep, for it said nothing any more */
     int64_t since_ns; /* opened, or began to linger */
     int64_t heard_ns;
     int64_t spoke_ns;

@@ -396,6 +396,21 @@ void coord_fleet_probe_clock(struct coord_fleet *fleet, uint32_t agent)
     probe_udp(fleet, fleet->order[agent]);
 }
 
+/* How long has it been away? */
+static void look_for(struct coord_fleet *fleet, struct coord_agent *a, int64_t now_ns)
+{
+    int64_t away_ns = now_ns - a->down_since_ns;
+
+    if (a->silent && away_ns > COORD_FLEET_GRACE_NS)
+        coord_fleet_lose(fleet, a, "agent %s has been without a connection for %" PRId64 " s",
+                         a->name, away_ns / LS_NS_PER_S);
+    else if (!a->silent && away_ns > COORD_FLEET_CLOSED_GRACE_NS)
+        coord_fleet_lose(fleet, a,
+                         "agent %s has been without a connection for %" PRId64
+                         " s, since it was closed",
+                         a->name, away_ns / LS_NS_PER_S);
+}
+
 void coord_fleet_sweep(struct coord_fleet *fleet, int64_t now_ns)
 {
     if (now_ns < fleet->swept_ns + SWEEP_NS)
@@ -404,9 +419,8 @@ void coord_fleet_sweep(struct coord_fleet *fleet, int64_t now_ns)
     for (uint32_t i = 0; i < fleet->count; i++) {
         struct coord_agent *a = fleet->order[i];
 
-        if (a->enrolled && !a->up && now_ns - a->down_since_ns > COORD_FLEET_GRACE_NS)
-            coord_fleet_lose(fleet, a, "agent %s has been without a connection for %" PRId64 " s",
-                             a->name, (now_ns - a->down_since_ns) / LS_NS_PER_S);
+        if (a->enrolled && !a->up)
+            look_for(fleet, a, now_ns);
         if (a->up && now_ns >= a->next_probe_ns)
             refresh_clock(fleet, a, now_ns);
     }

@@ -23,9 +23,13 @@
 #include "proto/plan.pb-c.h"
 #include "proto/wire.pb-c.h"
 
-/* Without a connection for longer than this an agent is lost. */
+/* An agent that fell silent, behind a network that is cut or because it stands still, is lost after
+ * this time without a connection. */
 #define COORD_FLEET_GRACE_NS INT64_C(10000000000)
-#define COORD_AGENT_NAME_MAX 64u
+/* One whose connection was closed is mostly dead, or it would have come again within a fraction of
+ * a second: the others' load and targets are not to go on for long without it. */
+#define COORD_FLEET_CLOSED_GRACE_NS INT64_C(4000000000)
+#define COORD_AGENT_NAME_MAX        64u
 
 struct ls_credentials;
 struct ls_peer;
@@ -38,6 +42,7 @@ struct coord_agent {
     Ls__Role role;
     bool enrolled; /* has been, with the session it has now */
     bool up;       /* has a connection */
+    bool silent;   /* not up: it was not closed, nothing came any more */
     bool lost;
     char why_lost[480];
     int64_t down_since_ns;

@@ -302,6 +302,7 @@ static void on_down(void *ctx, void *peer_ctx, const char *why)
     if (agent->up)
         agent->down_since_ns = ls_clock_mono_ns();
     agent->up = false;
+    agent->silent = ls_peer_fell_silent(session->peer);
 }
 
 /* What was left behind has nothing to add: its part of the trial is over. */

@@ -43,6 +43,10 @@ kill | crash)
     run_ends 3
     lost_and_said false,true,false,false
     holds out 'r.status === "incomplete" && r.trials[0].status === "failed"'
+    # A process that is killed leaves a closed connection, and is not waited for as a cut link is.
+    closed=false
+    [ "$1" = crash ] || closed=true
+    holds out "r.trials[0].reasons.some((x) => x.code === 'agent_lost' && x.text.includes('since it was closed')) === $closed"
     # shellcheck disable=SC2086 # words
     wait_until 15 only_agents $others
     [ "$1" = crash ] || wait_until 15 only_agents client-2
