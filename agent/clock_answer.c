@@ -42,6 +42,14 @@ static enum ls_err connect_to(const char *host, uint32_t port, int *out_fd, stru
     return LS_OK;
 }
 
+/* What it is told must not make an agent knock at strangers. session_host "": it is on this host.
+ */
+static bool is_the_coordinator(const char *host, const char *session_host)
+{
+    return strcmp(host, session_host) == 0 ||
+           (session_host[0] == '\0' && (strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0));
+}
+
 enum ls_err agent_clock_open(struct agent_clock *clock, const Ls__ClockUdp *command,
                              const char *session_host, int64_t now_ns, struct ls_diag *diag)
 {
@@ -55,6 +63,14 @@ enum ls_err agent_clock_open(struct agent_clock *clock, const Ls__ClockUdp *comm
     rc = connect_to(host, command->port, &clock->fd, diag);
     if (rc != LS_OK)
         return rc;
+    if (!is_the_coordinator(host, session_host)) {
+        agent_clock_fini(clock);
+        return ls_fail(
+            diag, LS_EREFUSED,
+            "datagrams are wanted at %.60s, and the coordinator is at %.60s: nobody else "
+            "gets any",
+            host, session_host[0] != '\0' ? session_host : "this host");
+    }
     ls_clock_echo_init(&clock->echo, command->agent, command->key.data);
     agent_clock_knock(clock, now_ns);
     return LS_OK;

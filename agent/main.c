@@ -157,6 +157,12 @@ static int serve(const struct arguments *args, struct ls_credentials *credential
     options.policy = policy;
     if (!args->quiet && (args->verbose || args->wait_ns == 0))
         ls_log_set_level(LS_LOG_INFO);
+    if (credentials != NULL && agent_policy_shares_user(policy))
+        ls_log(
+            LS_LOG_WARN, "agent.keys_in_reach",
+            "programs of this host's policy run as the agent's own user, who can read %s/key.pem, "
+            "and be this agent elsewhere: run the agent as root, and give them another user",
+            ls_credentials_folder(credentials));
     if (host_adopt_orphans(&diag) != LS_OK)
         ls_log(LS_LOG_WARN, "agent.no_subreaper", "%s", diag.text);
     host_cgroup_sweep();

@@ -305,22 +305,30 @@ static enum ls_err verify_own(SSL_CTX *ctx, const char *dir, const struct ls_ide
     return rc;
 }
 
+int64_t ls_certificate_expiry_wall_ns(const X509 *certificate)
+{
+    struct tm end;
+
+    return ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) == 1
+               ? (int64_t)timegm(&end) * LS_NS_PER_S
+               : INT64_MAX;
+}
+
 static enum ls_err read_certificate(SSL_CTX *ctx, const char *dir, struct set *out,
                                     struct ls_diag *diag)
 {
     X509 *certificate = SSL_CTX_get0_certificate(ctx);
     enum ls_err rc = ls_identity_of(certificate, &out->identity, diag);
     struct tm begin;
-    struct tm end;
 
     if (rc != LS_OK)
         return ls_fail_in(diag, rc, "%s/%s", dir, file_names[FILE_CERT]);
+    out->expiry_wall_ns = ls_certificate_expiry_wall_ns(certificate);
     if (ASN1_TIME_to_tm(X509_get0_notBefore(certificate), &begin) != 1 ||
-        ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) != 1)
+        out->expiry_wall_ns == INT64_MAX)
         return ls_fail(diag, LS_EREFUSED, "%s/%s: its beginning or end is no time", dir,
                        file_names[FILE_CERT]);
     out->begin_wall_ns = (int64_t)timegm(&begin) * LS_NS_PER_S;
-    out->expiry_wall_ns = (int64_t)timegm(&end) * LS_NS_PER_S;
     return LS_OK;
 }
 
@@ -417,6 +425,16 @@ const struct ls_identity *ls_credentials_identity(const struct ls_credentials *c
 const char *ls_credentials_folder(const struct ls_credentials *credentials)
 {
     return credentials->dir;
+}
+
+bool ls_credentials_has_crl(struct ls_credentials *credentials)
+{
+    bool has_crl;
+
+    (void)pthread_mutex_lock(&credentials->mutex);
+    has_crl = credentials->set.has_crl;
+    (void)pthread_mutex_unlock(&credentials->mutex);
+    return has_crl;
 }
 
 int64_t ls_credentials_expiry_wall_ns(struct ls_credentials *credentials)

@@ -43,6 +43,8 @@ const struct ls_identity *ls_credentials_identity(const struct ls_credentials *c
 const char *ls_credentials_folder(const struct ls_credentials *credentials);
 /* When the certificate in use ends, as wall time; and whether less than a tenth of its life is left
  * at now_wall_ns. */
+/* Is there a list of revoked certificates? */
+bool ls_credentials_has_crl(struct ls_credentials *credentials);
 int64_t ls_credentials_expiry_wall_ns(struct ls_credentials *credentials);
 bool ls_credentials_end_soon(struct ls_credentials *credentials, int64_t now_wall_ns);
 

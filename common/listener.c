@@ -17,6 +17,7 @@
 #define COMMANDS_MAX   65536u
 #define COMMANDS_BYTES (256u << 20)
 #define SEQ_MAX        (UINT64_MAX / 2)
+#define SHELLS_MAX     4u  /* of an agent's earlier processes that are still turned away by name */
 #define LOG_BURST      20u /* strangers turned away that are logged at once; then one a second */
 
 struct probe {   /* a clock exchange under way */
@@ -187,6 +188,28 @@ static struct ls_peer *peer_new(struct ls_listener *l, const struct ls_conn *con
     return peer;
 }
 
+/* An agent that is started again and again must not fill the memory. */
+static void forget_oldest(struct ls_listener *l, const char *agent)
+{
+    struct ls_peer **oldest = NULL;
+    unsigned shells = 0;
+
+    for (struct ls_peer **at = &l->peers; *at != NULL; at = &(*at)->next) {
+        if (!(*at)->superseded || (*at)->conn != NULL || strcmp((*at)->agent, agent) != 0)
+            continue;
+        shells++;
+        oldest = at; /* the newest are in front */
+    }
+    if (shells > SHELLS_MAX) {
+        struct ls_peer *peer = *oldest;
+
+        *oldest = peer->next;
+        if (l->env.forgotten != NULL)
+            l->env.forgotten(l->env.ctx, peer->ctx);
+        peer_free(peer);
+    }
+}
+
 /* What an older process of this name had queued is not for the new one. */
 static void supersede(struct ls_listener *l, const struct ls_peer *newer)
 {
@@ -197,8 +220,9 @@ static void supersede(struct ls_listener *l, const struct ls_peer *newer)
         ls_numbered_fini(&peer->numbers);
         if (peer->conn != NULL)
             ls_conn_close(peer->conn, "another process of this agent has taken its place");
-        return; /* there is one at most */
+        break; /* there is one at most */
     }
+    forget_oldest(l, newer->agent);
 }
 
 static enum ls_err check_stored(const struct ls_peer *peer, const Ls__Hello *hello,

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/utf8.h"
 
 static const char *const names[] = { "debug", "info", "warn", "error" };
 static_assert(LS_ARRAY_LEN(names) == LS_LOG_LEVEL_COUNT, "a name for each level");
@@ -49,9 +50,10 @@ void ls_log(enum ls_log_level level, const char *id, const char *fmt, ...)
     if (len > sizeof(line) - 2)
         len = sizeof(line) - 2;
     for (size_t i = 0; i < len; i++) {
-        if ((unsigned char)line[i] < 0x20)
+        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
             line[i] = ' ';
     }
+    ls_utf8_clean(line, len); /* what else a terminal may obey, and what was cut at the end */
     line[len++] = '\n';
     (void)!write(atomic_load(&log_fd), line, len); /* nobody is left to tell if that fails */
 }

@@ -38,6 +38,7 @@ struct nng_tls_engine_conn {
     bool done;
     int fatal; /* the error that ended it; 0: none */
     struct ls_identity peer;
+    int64_t expiry_wall_ns; /* of its certificate */
     char trouble[LS_TLS_TROUBLE_MAX];
 };
 
@@ -164,6 +165,7 @@ static int learn_peer(struct nng_tls_engine_conn *conn)
         return NNG_EPEERAUTH;
     }
     identity.proven = true;
+    conn->expiry_wall_ns = ls_certificate_expiry_wall_ns(certificate);
     conn->peer = identity;
     conn->done = true;
     return 0;
@@ -328,6 +330,7 @@ static bool conn_verified(nng_tls_engine_conn *conn)
             verify_again(conn);
         looking->identity = conn->peer;
         looking->generation = conn->generation;
+        looking->expiry_wall_ns = conn->expiry_wall_ns;
         memcpy(looking->trouble, conn->trouble, sizeof(looking->trouble));
     }
     return conn->peer.proven;

@@ -33,7 +33,8 @@ enum ls_err ls_tls_listener(struct nng_stream_listener *listener,
  * the handshake is over; and why TLS ended it, "" if it did not. */
 struct ls_tls_peer {
     struct ls_identity identity;
-    unsigned generation; /* of the keys that it was taken with */
+    unsigned generation;    /* of the keys that it was taken with */
+    int64_t expiry_wall_ns; /* of its certificate */
     char trouble[LS_TLS_TROUBLE_MAX];
 };
 void ls_tls_look(struct nng_stream *stream, struct ls_tls_peer *out);

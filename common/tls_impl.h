@@ -11,6 +11,9 @@
 enum ls_err ls_identity_of(X509 *certificate, struct ls_identity *out,
                            struct ls_diag *diag) LS_NODISCARD;
 
+/* The end of a certificate's life; INT64_MAX if it does not say a time. */
+int64_t ls_certificate_expiry_wall_ns(const X509 *certificate);
+
 /* A new connection by the files as they are now: read again if they changed; *out_generation counts
  * the sets. NULL: no memory. The caller frees. On any thread. */
 SSL *ls_credentials_new_ssl(struct ls_credentials *credentials, unsigned *out_generation);

@@ -116,7 +116,7 @@ const struct ls_identity *ls_dialer_identity(const struct ls_dialer *dialer);
 
 struct ls_listener;
 struct ls_peer; /* one agent, whatever connection it has at the moment; alive until the listener
-                   goes */
+                   goes, or it is forgotten */
 
 struct ls_listener_env {
     /* A HELLO of a new agent process. LS_OK: it may stay, *out_ctx is handed to the other
@@ -132,6 +132,9 @@ struct ls_listener_env {
     /* A report, exactly once, in order. LS_OK: it is stored, and is acknowledged now. Otherwise the
      * connection is closed without an acknowledgement, so that it comes again. */
     enum ls_err (*report)(void *ctx, void *peer_ctx, const Ls__Envelope *report);
+    /* A peer whose place another process of its name took long ago: it is freed when this returns,
+     * and nothing is called with its ctx any more. May be NULL. */
+    void (*forgotten)(void *ctx, void *peer_ctx);
     /* Somebody was refused: where it is (as ls_peer_address), its name, "" unless it said one, and
      * the text as it was told, with its code in front. NULL: logged instead. */
     void (*refused)(void *ctx, const char *address, const char *agent, const char *text);

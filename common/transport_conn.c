@@ -171,6 +171,8 @@ void ls_conn_open(struct ls_hub *hub, nng_stream *stream, int64_t now_ns)
     ls_hub_log_news(hub);
     conn->pins++;
     hub->ops->opened(hub->owner, conn);
+    if (!conn->closing && conn->stranger && ls_hub_is_overrun_by(hub, conn))
+        ls_conn_close(conn, "too many others from there have not said who they are");
     if (!conn->closing) {
         receive_more(conn);
         ls_conn_kick(conn);
@@ -372,6 +374,11 @@ void *ls_conn_user(const struct ls_conn *conn)
 
 void ls_conn_set_up(struct ls_conn *conn)
 {
+    struct ls_tls_peer peer = { 0 };
+
+    if (conn->hub->credentials != NULL)
+        ls_tls_look(conn->stream, &peer);
+    conn->expiry_wall_ns = peer.expiry_wall_ns;
     conn->up = true;
     no_stranger(conn);
 }

@@ -22,6 +22,7 @@
 #define DAY_NS             (86400 * LS_NS_PER_S)
 #define VERIFIED_PER_SWEEP 100u
 #define STALL_TICKS        2  /* a sweep this many periods late means that we stood still */
+#define STRANGER_SHARE     4u /* of the room for strangers, at most this part for one address */
 #define LOOK_ROUNDS        5u /* sweeps, for each of many connections to be asked for its peer */
 #define COLLECT_NS         LS_NS_PER_MS /* of many connections, what happens meanwhile is one burst */
 
@@ -109,12 +110,34 @@ static void open_next(struct ls_hub *hub)
 
 /* Those who have not said who they are get half of the descriptors at most: a run goes on, and
  * writes its files, whoever knocks. The others wait in the kernel's queue. */
-static bool has_room_for_strangers(const struct ls_hub *hub)
+static rlim_t strangers_max(void)
 {
     struct rlimit files;
 
-    return getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY ||
-           hub->strangers < files.rlim_cur / 2;
+    return getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY
+               ? files.rlim_cur / 2
+               : RLIM_INFINITY;
+}
+
+static bool has_room_for_strangers(const struct ls_hub *hub)
+{
+    return hub->strangers < strangers_max();
+}
+
+bool ls_hub_is_overrun_by(const struct ls_hub *hub, const struct ls_conn *conn)
+{
+    size_t host_len = strcspn(conn->remote, "]"); /* "[2001:db8::7]:40312" */
+    rlim_t share = strangers_max() / STRANGER_SHARE;
+    rlim_t count = 0;
+
+    if (!hub->tcp || hub->strangers <= share)
+        return false;
+    if (conn->remote[host_len] == '\0')
+        host_len = strcspn(conn->remote, ":");
+    for (const struct ls_conn *other = hub->conns; other != NULL && count <= share;
+         other = other->next)
+        count += other->stranger && strncmp(other->remote, conn->remote, host_len + 1) == 0;
+    return count > share;
 }
 
 static void on_opened(struct ls_hub *hub, int result, int64_t now_ns)
@@ -251,6 +274,13 @@ void ls_hub_log_news(struct ls_hub *hub)
         ls_log(LS_LOG_WARN, "tls.not_renewed", "the keys from before stay in use: %s", text);
 }
 
+/* A certificate is good for as long as it says, not for as long as a connection lasts. Who has been
+ * given a new one comes again with it. */
+static bool is_expired(const struct ls_conn *conn, int64_t now_wall_ns)
+{
+    return conn->expiry_wall_ns != 0 && now_wall_ns >= conn->expiry_wall_ns;
+}
+
 /* Keys have changed, and this one was taken with those from before. */
 static bool is_taken_no_more(struct ls_conn *conn)
 {
@@ -265,6 +295,7 @@ static bool is_taken_no_more(struct ls_conn *conn)
 static void look_at_keys(struct ls_hub *hub, int64_t now_ns)
 {
     unsigned left = VERIFIED_PER_SWEEP;
+    int64_t now_wall_ns = ls_clock_wall_ns();
 
     if (hub->credentials == NULL)
         return;
@@ -276,6 +307,8 @@ static void look_at_keys(struct ls_hub *hub, int64_t now_ns)
     for (struct ls_conn *conn = hub->conns, *next; conn != NULL && !hub->dying && left > 0;
          conn = next) {
         conn->pins++;
+        if (conn->up && !conn->closing && is_expired(conn, now_wall_ns))
+            ls_conn_close(conn, "its certificate has expired");
         if (conn->up && !conn->closing && conn->generation != hub->generation) {
             left--;
             if (is_taken_no_more(conn))
@@ -387,6 +420,11 @@ static enum ls_err hub_new(void *ev_loop, const struct ls_address *address,
         hub->credentials = credentials;
         ls_credentials_hold(credentials);
     }
+    if (hub->credentials != NULL && !ls_credentials_has_crl(credentials))
+        ls_log(LS_LOG_WARN, "tls.no_crl",
+               "%s has no crl.pem: certificates that were revoked are taken: copy the authority's "
+               "there, which 'lockstep pki revoke' renews",
+               ls_credentials_folder(credentials));
     (void)pthread_mutex_init(&hub->mutex, NULL); /* without attributes it does not fail on Linux */
     ev_async_init(&hub->wake, on_wake);
     ev_timer_init(&hub->tick, on_tick, 0.0, (double)hub->pace.tick_ns / (double)LS_NS_PER_S);

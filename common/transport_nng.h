@@ -42,10 +42,11 @@ struct ls_conn {
     bool closing;
     bool lingering;
     bool up;
-    bool stranger;    /* accepted, and not up: counted by the hub */
-    bool starved;     /* an allocation failed: closed by the sweep */
-    bool silent;      /* closed by the sweep, for it said nothing any more */
-    int64_t since_ns; /* opened, or began to linger */
+    bool stranger;          /* accepted, and not up: counted by the hub */
+    bool starved;           /* an allocation failed: closed by the sweep */
+    bool silent;            /* closed by the sweep, for it said nothing any more */
+    int64_t since_ns;       /* opened, or began to linger */
+    int64_t expiry_wall_ns; /* of its peer's certificate, once it is up; 0: none */
     int64_t heard_ns;
     int64_t spoke_ns;
     unsigned char *in; /* owned; lent to receive while that is busy */
@@ -96,6 +97,9 @@ void ls_op_fini(struct ls_op *op);
  * of. */
 bool ls_op_settle(struct ls_op *op);
 void ls_hub_count(struct ls_hub *hub, int change); /* connections come and go */
+/* Has the host that conn comes from more connections than its share of those that have not said who
+ * they are? Others are to come through beside it. */
+bool ls_hub_is_overrun_by(const struct ls_hub *hub, const struct ls_conn *conn);
 
 /* ---- transport_conn.c */
 /* Owns stream. */

@@ -40,6 +40,15 @@ static int set_limits(const struct host_confine *confine)
     return error;
 }
 
+/* What an agent was given, by a unit's AmbientCapabilities= say, would stay with a program that is
+ * nobody's special file. */
+static int drop_ambient(void)
+{
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) == 0)
+        return 0;
+    return errno == EINVAL ? 0 : errno; /* a kernel before 4.3 has none */
+}
+
 /* Groups first: afterwards there is no right to change them. */
 static int become(uid_t uid, gid_t gid)
 {
@@ -68,7 +77,9 @@ int host_confine_apply(const struct host_confine *confine, enum host_confine_ste
     }
     if (error == 0) {
         *out_step = HOST_CONFINE_PRIVILEGES;
-        error = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0 : errno;
+        error = drop_ambient();
     }
+    if (error == 0)
+        error = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0 : errno;
     return error;
 }

@@ -1,8 +1,9 @@
 /* agent/host/confine.h - what a program may not do that its agent may: user, privileges, limits.
  *
  * Every program that an agent starts gets a session of its own, no descriptors but three, signals
- * by default, umask 022, no core files and no new privileges: no set-user-ID program, no file
- * capability gives it more than it has (prctl(2), PR_SET_NO_NEW_PRIVS). A policy adds the rest.
+ * by default, umask 022, no core files, no ambient capabilities and no new privileges: no
+ * set-user-ID program, no file capability gives it more than it has (prctl(2),
+ * PR_SET_NO_NEW_PRIVS). A policy adds the rest.
  */
 #ifndef LS_AGENT_HOST_CONFINE_H
 #define LS_AGENT_HOST_CONFINE_H

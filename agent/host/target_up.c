@@ -85,9 +85,26 @@ static enum ls_err find_program(struct host_target *t)
 
     if (rc == LS_EINVAL && t->spec.probe != NULL)
         t->code = "skipped";
-    if (rc == LS_OK)
-        rc = host_program_hash(&t->file, &t->diag);
     return rc;
+}
+
+/* Is it still what permission was given for? Commands that are asked for a version may write, and
+ * by now the trial's folder may be another user's. */
+static enum ls_err check_unchanged(struct host_target *t)
+{
+    struct host_program_file now;
+    enum ls_err rc = host_program_find(t->spec.argv[0], t->spec.dir, t->spec.envp, &now, &t->diag);
+
+    if (rc == LS_OK)
+        rc = host_program_hash(&now, &t->diag);
+    if (rc != LS_OK)
+        return rc;
+    if (strcmp(now.real, t->file.real) == 0 && strcmp(now.sha256, t->file.sha256) == 0)
+        return LS_OK;
+    return ls_fail(&t->diag, LS_EIO,
+                   "%.300s was changed after it had been looked at, as by a command that was asked "
+                   "for the version: it is not run",
+                   t->file.path);
 }
 
 /* A plan's CPUs have to be among those that are permitted; unless it says which, it gets these. */
@@ -137,6 +154,8 @@ static enum ls_err ask_permission(struct host_target *t)
         rc = permit->ask(permit->ctx, &t->file, t->spec.argv, false, &t->confine, &t->diag);
     if (rc == LS_OK)
         rc = check_permitted_cpus(t);
+    if (rc == LS_OK) /* not for who may not run it: it may be of any size */
+        rc = host_program_hash(&t->file, &t->diag);
     return rc == LS_OK && t->confine.change_user ? hand_over(t) : rc;
 }
 
@@ -393,9 +412,9 @@ static enum ls_err await(struct host_target *t)
 enum ls_err host_target_bring_up(struct host_target *t)
 {
     static enum ls_err (*const steps[])(struct host_target * t) = {
-        make_network, check_port,        write_files,       find_program, ask_permission,
-        make_group,   create_supervisor, host_target_probe, read_version, start_program,
-        await,
+        make_network,   check_port,      write_files,       find_program,
+        ask_permission, make_group,      create_supervisor, host_target_probe,
+        read_version,   check_unchanged, start_program,     await,
     };
     enum ls_err rc = LS_OK;
 

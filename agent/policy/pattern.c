@@ -82,11 +82,14 @@ static bool fits(const char *pattern, const char *text, const char *dir)
     }
 }
 
-/* ".." as a part of a path, also as in "--config=../x". */
+/* ".." as a part of a path, also as in "--config=../x" and "-c../x". */
 static bool climbs(const char *text)
 {
+    bool option = text[0] == '-';
+
     for (const char *at = strstr(text, ".."); at != NULL; at = strstr(at + 1, "..")) {
-        bool begins = at == text || strchr("/=:,", at[-1]) != NULL;
+        bool begins = at == text || strchr("/=:,", at[-1]) != NULL ||
+                      (option && (at[2] == '/' || at == text + 2));
 
         if (begins && (at[2] == '\0' || at[2] == '/'))
             return true;

@@ -82,6 +82,17 @@ enum ls_err agent_policy_no_programs(const struct agent_policy *policy, struct l
         AGENT_POLICY_DEFAULT_FILE);
 }
 
+bool agent_policy_shares_user(const struct agent_policy *policy)
+{
+    for (size_t i = 0; policy->message != NULL && i < policy->message->n_programs; i++) {
+        const struct host_confine *confine = &policy->programs[i].confine;
+
+        if (!confine->change_user || confine->uid == geteuid())
+            return true;
+    }
+    return false;
+}
+
 enum ls_err agent_policy_coordinator(const struct agent_policy *policy, const char *name,
                                      struct ls_diag *diag)
 {

@@ -59,6 +59,10 @@ enum ls_err agent_policy_no_programs(const struct agent_policy *policy,
 /* Nothing is decided by a file: the agent's user may do here what he may do anyway. */
 bool agent_policy_is_local(const struct agent_policy *policy);
 
+/* Would a program that a file allows run as the agent's own user, and so be able to read what only
+ * the agent is to know? */
+bool agent_policy_shares_user(const struct agent_policy *policy);
+
 /* name: as in the coordinator's certificate; "": it has proven none. */
 enum ls_err agent_policy_coordinator(const struct agent_policy *policy, const char *name,
                                      struct ls_diag *diag) LS_NODISCARD;

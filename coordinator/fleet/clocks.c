@@ -178,6 +178,8 @@ static enum ls_err find_address(const char *url, struct sockaddr_storage *out,
         host++;
     (void)snprintf(text, sizeof(text), "%.*s", colon > host ? (int)(colon - host) : 63, host);
     text[strcspn(text, "]")] = '\0';
+    if (strcmp(text, "*") == 0) /* any, in the transport's words */
+        (void)snprintf(text, sizeof(text), "0.0.0.0");
     if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
         v4->sin_family = AF_INET;
         v4->sin_port = htons(colon != NULL ? (uint16_t)strtoul(colon + 1, NULL, 10) : 0);
@@ -189,7 +191,11 @@ static enum ls_err find_address(const char *url, struct sockaddr_storage *out,
         if (IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr))
             text[0] = '\0';
     } else {
-        return ls_fail(diag, LS_EINVAL, "%s: no literal address", url);
+        return ls_fail(diag, LS_EINVAL,
+                       "%s has a name where datagrams need an address: clocks are asked within the "
+                       "sessions alone, which is less exact; --listen with an address, such as "
+                       "10.0.0.1 or 0.0.0.0, mends it",
+                       url);
     }
     memcpy(out_host, text, sizeof(text));
     return LS_OK;

@@ -16,6 +16,7 @@
 
 #include "common/cpuset.h"
 #include "common/err.h"
+#include "common/identity.h"
 #include "common/offset.h"
 #include "common/phase.h"
 #include "coordinator/fleet/clocks.h"
@@ -48,6 +49,7 @@ struct coord_agent {
     int64_t down_since_ns;
     struct coord_session *session; /* NULL: none */
     struct ls_peer *peer;          /* of the session */
+    struct ls_identity identity;   /* as of its newest connection; not proven without TLS */
     char boot_id[40];
     char software[64];
     char address[64];             /* where it is reached; "" for local agents */

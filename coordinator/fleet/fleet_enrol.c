@@ -287,7 +287,22 @@ static void on_up(void *ctx, void *peer_ctx)
         return;
     }
     session->agent->up = true;
+    session->agent->identity = *ls_peer_identity(session->peer);
     invite(fleet, session->agent);
+}
+
+static void on_forgotten(void *ctx, void *peer_ctx)
+{
+    struct coord_fleet *fleet = ctx;
+    struct coord_session *session = peer_ctx;
+    struct coord_session **at = &fleet->sessions;
+
+    while (*at != session)
+        at = &(*at)->next;
+    *at = session->next;
+    if (session->agent != NULL)
+        session->agent->session = NULL;
+    free(session);
 }
 
 static void on_down(void *ctx, void *peer_ctx, const char *why)
@@ -370,6 +385,7 @@ const struct ls_listener_env coord_fleet_callbacks = { .enrol = on_enrol,
                                                        .up = on_up,
                                                        .down = on_down,
                                                        .report = on_report,
+                                                       .forgotten = on_forgotten,
                                                        .refused = on_refused,
                                                        .clock = on_clock };
 

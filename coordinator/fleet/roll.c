@@ -25,6 +25,12 @@ struct coord_roll {
     bool leaving;
 };
 
+static void entry_free(struct entry *e)
+{
+    ls__hello__free_unpacked(e->agent.hello, NULL);
+    free(e);
+}
+
 static struct entry *find(struct coord_roll *roll, const char *name)
 {
     struct entry *e = roll->entries;
@@ -75,6 +81,7 @@ static void on_up(void *ctx, void *peer_ctx)
     struct entry *e = peer_ctx;
 
     e->agent.up = true;
+    e->agent.identity = *ls_peer_identity(e->session.peer);
     roll->env.came(roll->env.ctx, &e->agent);
 }
 
@@ -87,6 +94,19 @@ static void on_down(void *ctx, void *peer_ctx, const char *why)
     e->agent.up = false;
     if (!roll->leaving && e->session.agent != NULL)
         roll->env.went(roll->env.ctx, &e->agent);
+}
+
+static void on_forgotten(void *ctx, void *peer_ctx)
+{
+    struct coord_roll *roll = ctx;
+    struct entry **at = &roll->entries;
+    struct entry *e = peer_ctx;
+
+    while (*at != e)
+        at = &(*at)->next;
+    *at = e->next;
+    roll->count--;
+    entry_free(e);
 }
 
 static enum ls_err on_report(void *ctx, void *peer_ctx, const Ls__Envelope *report)
@@ -126,6 +146,7 @@ enum ls_err coord_roll_create(void *ev_loop, const char *url, struct ls_credenti
                                          .up = on_up,
                                          .down = on_down,
                                          .report = on_report,
+                                         .forgotten = on_forgotten,
                                          .refused = on_refused,
                                          .clock = on_clock,
                                          .ctx = roll };
@@ -156,8 +177,7 @@ void coord_roll_destroy(struct coord_roll *roll)
         struct entry *e = roll->entries;
 
         roll->entries = e->next;
-        ls__hello__free_unpacked(e->agent.hello, NULL);
-        free(e);
+        entry_free(e);
     }
     free(roll);
 }

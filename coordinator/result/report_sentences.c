@@ -653,6 +653,9 @@ void coord_part_hosts(const Ls__Result *result, struct coord_say *to)
             host->cpus_shared ? " (shared)" : "", facts != NULL ? ", " : "",
             facts != NULL ? facts->cpu_model : "", facts != NULL ? ", " : "",
             facts != NULL ? facts->kernel : "");
+        if (host->identity[0] != '\0')
+            say(to, COORD_STYLE_NONE, "%.64s has proven to be %.100s, SHA-256 %.64s", host->agent,
+                host->identity, host->fingerprint);
         if (host->clock != NULL && host->clock->exchanges > 0)
             say_clock(host->agent, host->clock, to);
     }

@@ -175,6 +175,10 @@ Ls__Host *coord_fill_host(const struct coord_agent *a, int64_t now_ns)
         try_text(&host->host_id, a->hello->host_id);
         fill_labels(host, a->hello);
     }
+    if (a->identity.proven) {
+        try_text(&host->identity, a->identity.uri);
+        try_text(&host->fingerprint, a->identity.fingerprint);
+    }
     if (coord_fleet_clock(a, now_ns, &clock))
         host->clock = malloc(sizeof(*host->clock));
     if (host->clock != NULL) {

@@ -103,6 +103,17 @@ static enum ls_err run_all(struct run *r, struct ls_diag *diag)
     return rc;
 }
 
+static bool is_unfinished(const struct run *r)
+{
+    const struct coord_trials *trials = r->options->trials;
+
+    for (size_t i = 0; i < trials->count; i++) {
+        if (!is_there(r->result, trials->items[i].index))
+            return true;
+    }
+    return false;
+}
+
 /* A folder of our own choosing: another run of the plan may have begun in the same second. */
 static enum ls_err create_store(struct run *r, struct ls_diag *diag)
 {
@@ -305,7 +316,7 @@ int coord_run(const struct coord_run_options *options, Ls__Result **out_result, 
         rc = run_await_earlier_agents(&r, &diag);
     if (rc == LS_OK)
         rc = look_around(&r, &diag);
-    if (rc == LS_OK)
+    if (rc == LS_OK && is_unfinished(&r)) /* else nobody would have anything to do */
         rc = run_first_gather(&r, &diag);
     if (rc == LS_OK)
         rc = run_all(&r, &diag);

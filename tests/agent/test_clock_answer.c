@@ -135,7 +135,12 @@ static void commands_that_make_no_sense_leave_no_socket(void **state)
     assert_true(diag.text[0] != '\0');
     command.host = name;
     assert_int_equal(agent_clock_open(&clock, &command, loopback, 0, NULL), LS_EINVAL);
-    command.host = loopback;
+    command.host = loopback; /* not where the coordinator is */
+    assert_int_equal(agent_clock_open(&clock, &command, "192.0.2.7", 0, &diag), LS_EREFUSED);
+    assert_non_null(strstr(diag.text, "datagrams are wanted at 127.0.0.1"));
+    assert_int_equal(clock.fd, -1);
+    assert_int_equal(agent_clock_open(&clock, &command, "", 0, NULL), LS_OK); /* by ipc */
+    agent_clock_fini(&clock);
     command.port = 65536;
     assert_int_equal(agent_clock_open(&clock, &command, loopback, 0, NULL), LS_EINVAL);
     command.port = 9;

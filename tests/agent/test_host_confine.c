@@ -5,11 +5,14 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +32,7 @@ struct answer {
     bool version_too; /* rc is for that, too */
     unsigned asked, asked_version;
     char real[PATH_MAX];
+    bool hashed; /* before it was asked */
 };
 
 static enum ls_err ask(void *ctx, const struct host_program_file *file, char *const *argv,
@@ -39,6 +43,7 @@ static enum ls_err ask(void *ctx, const struct host_program_file *file, char *co
     assert_non_null(argv[0]);
     *(version ? &answer->asked_version : &answer->asked) += 1;
     (void)snprintf(answer->real, sizeof(answer->real), "%s", file->real);
+    answer->hashed |= file->sha256[0] != '\0';
     *out = answer->confine;
     if (answer->rc != LS_OK && version == answer->version_too)
         return ls_fail(diag, answer->rc, "policy.yaml: made to refuse");
@@ -74,6 +79,41 @@ static void every_target_starts_without_new_privileges_and_core_files(void **sta
     assert_log(host_fixture_log(&f), "Umask:\t0022\n");
     assert_int_equal(answer.asked, 1);
     assert_string_equal(answer.real, f.self);
+    assert_false(answer.hashed); /* not of what may not be run: it may be of any size */
+    host_fixture_fini(&f);
+}
+
+/* CAP_NET_BIND_SERVICE, as a unit's AmbientCapabilities= gives it to the agent. False: no rights.
+ */
+static bool give_ambient(bool give)
+{
+    struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct data[2];
+
+    if (syscall(SYS_capget, &head, data) != 0)
+        return false;
+    if (!give)
+        (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    data[0].inheritable = give ? data[0].inheritable | 1u << CAP_NET_BIND_SERVICE
+                               : data[0].inheritable & ~(1u << CAP_NET_BIND_SERVICE);
+    return syscall(SYS_capset, &head, data) == 0 &&
+           (!give || prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_NET_BIND_SERVICE, 0, 0) == 0);
+}
+
+static void what_the_agent_was_given_does_not_stay_with_its_programs(void **state)
+{
+    struct answer answer = { .rc = LS_OK };
+    struct host_target_event event;
+    struct host_fixture f;
+
+    (void)state;
+    if (!give_ambient(true))
+        skip();
+    init(&f, "state", &answer);
+    host_fixture_up(&f, &event);
+    assert_true(give_ambient(false));
+    host_fixture_down(&f, &event);
+    assert_log(host_fixture_log(&f), "CapAmb:\t0000000000000000\n");
     host_fixture_fini(&f);
 }
 
@@ -153,6 +193,34 @@ static void a_version_that_may_not_be_asked_stops_the_trial(void **state)
     host_fixture_expect(&f, HOST_TARGET_FAILED, &event);
     assert_string_equal(event.code, "policy");
     assert_int_equal(answer.asked_version, 1);
+    host_fixture_down(&f, &event);
+    host_fixture_fini(&f);
+}
+
+/* A command that is asked for a version must not be the way round what a policy has pinned. */
+static void a_program_that_its_version_command_changes_is_not_run(void **state)
+{
+    static const char script[] = "#!/bin/sh\nexec sleep 100\n";
+    static char sh[] = "/bin/sh", c[] = "-c", run[] = "./run", change[] = "echo >>run; echo 1.0";
+    char *version[] = { sh, c, change, NULL };
+    char *argv[] = { run, NULL };
+    struct host_file file = { .name = "run",
+                              .data = { (const unsigned char *)script, sizeof(script) - 1 },
+                              .executable = true };
+    struct answer answer = { .rc = LS_OK };
+    struct host_target_event event;
+    struct host_fixture f;
+
+    (void)state;
+    init(&f, "unused", &answer);
+    f.spec.files = &file;
+    f.spec.file_count = 1;
+    f.spec.argv = argv;
+    f.spec.version_argv = version;
+    host_fixture_start(&f);
+    host_fixture_expect(&f, HOST_TARGET_FAILED, &event);
+    assert_string_equal(event.code, "start_failed");
+    assert_non_null(strstr(event.diag.text, "was changed after it had been looked at"));
     host_fixture_down(&f, &event);
     host_fixture_fini(&f);
 }
@@ -335,9 +403,11 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_target_starts_without_new_privileges_and_core_files),
+        cmocka_unit_test(what_the_agent_was_given_does_not_stay_with_its_programs),
         cmocka_unit_test(limits_hold_and_cannot_be_raised),
         cmocka_unit_test(what_is_not_permitted_is_not_started),
         cmocka_unit_test(a_version_that_may_not_be_asked_stops_the_trial),
+        cmocka_unit_test(a_program_that_its_version_command_changes_is_not_run),
         cmocka_unit_test(cpus_have_to_be_among_those_allowed),
         cmocka_unit_test(a_program_does_not_hide_behind_the_name_of_a_link),
         cmocka_unit_test(a_target_of_another_user_has_nothing_of_its_agents),

@@ -536,6 +536,39 @@ static void a_coordinator_has_to_be_among_those_named_and_to_prove_it(void **sta
     agent_policy_destroy(policy);
 }
 
+static void it_is_known_whether_programs_run_as_the_agent_itself(void **state)
+{
+    static const struct {
+        const char *text;
+        bool shares;
+    } cases[] = {
+        { "programs: []\n", false },
+        { "programs: [{path: /bin/x}]\n", true },
+        { "programs: [{path: /bin/x, user: '54321', group: '54321'}]\n", false },
+        { "programs: [{path: /bin/x, user: '54321', group: '54321'}, {path: /bin/y, user: root}]\n",
+          true },
+    };
+    struct agent_policy *policy = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < LS_ARRAY_LEN(cases); i++) {
+        struct ls_issues issues;
+        bool root = strstr(cases[i].text, "user") != NULL; /* else nobody may change it */
+
+        if (root && geteuid() != 0)
+            continue;
+        ls_issues_init(&issues, "p.yaml");
+        assert_int_equal(
+            agent_policy_parse(bytes_of(cases[i].text), "p.yaml", root, &issues, &policy), LS_OK);
+        assert_int_equal(agent_policy_shares_user(policy), cases[i].shares);
+        agent_policy_destroy(policy);
+        ls_issues_fini(&issues);
+    }
+    assert_int_equal(agent_policy_without_file(AGENT_POLICY_REMOTE, &policy), LS_OK);
+    assert_false(agent_policy_shares_user(policy));
+    agent_policy_destroy(policy);
+}
+
 static void a_policy_describes_itself(void **state)
 {
     struct agent_policy *policy =
@@ -762,6 +795,7 @@ int main(void)
         cmocka_unit_test(without_a_file_a_dialling_agent_loads_this_host_and_the_runs_servers),
         cmocka_unit_test(an_empty_policy_allows_nothing),
         cmocka_unit_test(a_coordinator_has_to_be_among_those_named_and_to_prove_it),
+        cmocka_unit_test(it_is_known_whether_programs_run_as_the_agent_itself),
         cmocka_unit_test(a_policy_describes_itself),
         cmocka_unit_test(the_example_allows_nothing),
         cmocka_unit_test(the_examples_lines_are_good_ones),

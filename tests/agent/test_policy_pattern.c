@@ -43,6 +43,10 @@ static void a_pattern_fits_the_whole_text(void **state)
         { "**", "../etc/shadow", false },
         { "*", "..", false },
         { "--config=**", "--config=../../etc/shadow", false },
+        { "-c**", "-c../../etc/shadow", false },
+        { "-c**", "-c..", false },
+        { "-c**", "-c..x", true },
+        { "--range=*", "--range=1..5", true },
         { "../x", "../x", true }, /* that is what it says */
         { "*", "..x", true },
         { "*", "x..", true },

@@ -107,6 +107,7 @@ static void what_is_missing_is_named(void **state)
 {
     static const char *const needed[] = { "ca.pem", "cert.pem", "key.pem" };
     char path[400];
+    struct ls_credentials *credentials;
     struct fixture f;
 
     (void)state;
@@ -122,7 +123,13 @@ static void what_is_missing_is_named(void **state)
     }
     path_in(&f, "crl.pem", path); /* not everybody has one */
     assert_int_equal(unlink(path), 0);
-    ls_credentials_close(open_agent(&f));
+    credentials = open_agent(&f);
+    assert_false(ls_credentials_has_crl(credentials));
+    ls_credentials_close(credentials);
+    keys_write_crl(f.keys, f.dir);
+    credentials = open_agent(&f);
+    assert_true(ls_credentials_has_crl(credentials));
+    ls_credentials_close(credentials);
     (void)snprintf(f.dir, sizeof(f.dir), "%s/nowhere", f.tmp.path);
     expect_refusal(&f, LS_IDENTITY_AGENT, "'lockstep pki issue'");
     tear_down(&f);

@@ -49,6 +49,12 @@ static void what_is_quoted_cannot_make_a_second_line(void **state)
     (void)state;
     (void)logged(out, LS_LOG_ERROR, "a\nb\r\033[31m");
     assert_non_null(strstr(out, "text=a b  [31m\n"));
+    (void)logged(out, LS_LOG_ERROR,
+                 "a\x7f"
+                 "b\xc2\x9b"
+                 "31m \x9b"
+                 "31m gr\xc3\xbc\xc3\x9f");
+    assert_non_null(strstr(out, "text=a b??31m ?31m gr\xc3\xbc\xc3\x9f\n"));
     assert_ptr_equal(strchr(out, '\n'), out + strlen(out) - 1);
 }
 

@@ -197,6 +197,32 @@ static void the_newest_connection_of_a_process_wins(void **state)
     rig_fini(&rig);
 }
 
+static bool another_enrolled(struct rig *rig)
+{
+    return rig->enrolled == rig->reports_made && rig_both_up(rig);
+}
+
+/* An agent that is started anew for ever costs no more than one that was a few times. */
+static void processes_of_long_ago_are_forgotten(void **state)
+{
+    struct rig rig;
+    char boot[16];
+
+    (void)state;
+    rig_init(&rig);
+    rig_listen(&rig);
+    for (unsigned n = 1; n <= 20; n++) {
+        ls_dialer_destroy(rig.dialer);
+        (void)snprintf(boot, sizeof(boot), "boot-%u", n);
+        rig_dial(&rig, "client-1", boot);
+        rig.reports_made = n;
+        rig_until(&rig, another_enrolled);
+    }
+    assert_int_equal(rig.forgotten,
+                     15); /* the present one, and four that are turned away by name */
+    rig_fini(&rig);
+}
+
 /* ---- messages ---- */
 
 static bool ten_each_way(struct rig *rig)
@@ -485,6 +511,7 @@ int main(void)
         cmocka_unit_test(a_refused_process_leaves_the_session_of_its_name_alone),
         cmocka_unit_test(the_older_process_of_a_name_cannot_come_back),
         cmocka_unit_test(the_newest_connection_of_a_process_wins),
+        cmocka_unit_test(processes_of_long_ago_are_forgotten),
         cmocka_unit_test(reports_and_commands_arrive_in_order),
         cmocka_unit_test(a_full_ring_says_so_and_loses_nothing),
         cmocka_unit_test(messages_as_large_as_a_frame_pass),

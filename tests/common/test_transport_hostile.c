@@ -1,12 +1,16 @@
 /* Strangers at the listener's socket, agents gone mad, and very many of them. */
 #include "tests/support/test.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
 #include <malloc.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "tests/common/transport_raw.h"
 
 static bool is_enrolled(struct rig *rig)
@@ -391,6 +395,13 @@ static void a_storm_of_resets_over_tcp_leaves_nothing_behind(void **state)
     survive_a_storm("tcp://127.0.0.1:0", raw_connect_tcp);
 }
 
+static int crowd[80];
+
+static bool somebody_enrolled(struct rig *rig)
+{
+    return rig->enrolled == 1;
+}
+
 static void mute_connections_do_not_stay(void **state)
 {
     struct raw raw;
@@ -411,6 +422,82 @@ static void mute_connections_do_not_stay(void **state)
     assert_true(rig_both_up(&raw.rig));
     for (size_t i = 0; i < LS_ARRAY_LEN(fds); i++)
         (void)close(fds[i]);
+    raw_fini(&raw);
+}
+
+static int connect_from(const struct rig *rig, uint32_t address)
+{
+    struct sockaddr_in from = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(address) };
+    struct sockaddr_in to = {
+        .sin_family = AF_INET,
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+        .sin_port =
+            htons((uint16_t)strtoul(strrchr(ls_listener_url(rig->listener), ':') + 1, NULL, 10)),
+    };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&from, sizeof(from)), 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
+    return fd;
+}
+
+static bool is_closed(int fd)
+{
+    unsigned char byte;
+
+    return recv(fd, &byte, 1, MSG_DONTWAIT) == 0 || errno != EAGAIN;
+}
+
+static bool surplus_is_closed(struct rig *rig)
+{
+    const struct raw *raw = (const struct raw *)rig;
+    unsigned closed = 0;
+
+    for (unsigned i = 0; i < raw->accepted; i++)
+        closed += is_closed(crowd[i]);
+    return closed >= raw->accepted / 2;
+}
+
+/* Each address has a share of the room for those that have not said who they are. */
+static void a_host_that_takes_all_leaves_room_for_others(void **state)
+{
+    static const struct ls_pace pace = {
+        .tick_ns = 20 * LS_NS_PER_MS,
+        .heartbeat_ns = 60 * LS_NS_PER_MS,
+        .silence_ns = 3600 * LS_NS_PER_S,
+        .greeting_ns = 3600 * LS_NS_PER_S, /* nobody is sent away for his silence */
+        .linger_ns = 200 * LS_NS_PER_MS,
+        .backoff_min_ns = 1 * LS_NS_PER_MS,
+        .backoff_max_ns = 20 * LS_NS_PER_MS,
+    };
+    struct rlimit before, few;
+    struct raw raw;
+    int other;
+
+    (void)state;
+    raw_init(&raw);
+    ls_transport_set_pace(&pace);
+    rig_listen_at(&raw.rig, "tcp://127.0.0.1:0", "run-1");
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = 8 * LS_ARRAY_LEN(crowd) / 4; /* a share is a quarter of the half */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (raw.accepted = 0; raw.accepted < LS_ARRAY_LEN(crowd); raw.accepted++) {
+        crowd[raw.accepted] = connect_from(&raw.rig, INADDR_LOOPBACK);
+        rig_run_ms(&raw.rig, 1); /* the backlog is short */
+    }
+    rig_until(&raw.rig, surplus_is_closed);
+    other = connect_from(&raw.rig, INADDR_LOOPBACK + 1);
+    raw_hello(other);
+    raw.fd = other;
+    rig_until(&raw.rig, somebody_enrolled);
+    assert_false(is_closed(other));
+    (void)close(other);
+    raw.fd = -1;
+    for (size_t i = 0; i < LS_ARRAY_LEN(crowd); i++)
+        (void)close(crowd[i]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     raw_fini(&raw);
 }
 
@@ -454,6 +541,7 @@ int main(void)
         cmocka_unit_test(a_storm_of_strangers_leaves_nothing_behind),
         cmocka_unit_test(a_storm_of_resets_over_tcp_leaves_nothing_behind),
         cmocka_unit_test(mute_connections_do_not_stay),
+        cmocka_unit_test(a_host_that_takes_all_leaves_room_for_others),
         cmocka_unit_test(a_listener_that_ran_out_of_descriptors_recovers),
     };
     return cmocka_run_group_tests_name("common.transport_hostile", tests, NULL, NULL);

@@ -115,6 +115,14 @@ static enum ls_err on_report(void *ctx, void *peer_ctx, const Ls__Envelope *repo
     return LS_OK;
 }
 
+static void on_forgotten(void *ctx, void *peer_ctx)
+{
+    struct rig *rig = ctx;
+
+    (void)peer_ctx;
+    rig->forgotten++;
+}
+
 static void on_taken(void *ctx, void *peer_ctx)
 {
     struct rig *rig = ctx;
@@ -142,6 +150,7 @@ void rig_listener_env(struct rig *rig, struct ls_listener_env *out)
                                      .up = on_peer_up,
                                      .down = on_peer_down,
                                      .report = on_report,
+                                     .forgotten = on_forgotten,
                                      .taken = on_taken,
                                      .clock = on_clock,
                                      .ctx = rig };

@@ -32,7 +32,7 @@ struct rig {
     char last_why[256];
     struct ls_diag diag; /* of a dialer that could not be made */
 
-    unsigned enrolled, peer_ups, peer_downs, clocks, takens;
+    unsigned enrolled, peer_ups, peer_downs, clocks, takens, forgotten;
     uint64_t reports;    /* taken, in order */
     uint64_t report_sum; /* of their offsets */
     bool out_of_order;

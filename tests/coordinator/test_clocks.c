@@ -261,7 +261,8 @@ static void addresses_are_those_of_the_listener(void **state)
     } rows[] = {
         { "ipc:///run/somewhere/coordinator", "127.0.0.1" },
         { "tls+tcp://127.0.0.1:0", "127.0.0.1" },
-        { "tls+tcp://0.0.0.0:0", "" },        /* the agents know what they have dialled */
+        { "tls+tcp://0.0.0.0:0", "" }, /* the agents know what they have dialled */
+        { "tls+tcp://*:0", "" },
         { "tls+tcp://192.0.2.1:7411", NULL }, /* not ours */
         { "tls+tcp://lab.example:7411", NULL },
         { "nonsense", NULL },

@@ -89,7 +89,10 @@ for name in s1 c1 c2; do
 done
 expect '0 4' "$lockstep" run plan.yaml --listen "$url" --keys pki/issued/coordinator-lab --out tls --json
 holds out 'r.trials[0].status === "done" && r.hosts.map((h) => h.agent).join() === "s1,c1,c2"'
+holds out 'r.hosts.every((h) => h.identity === "lockstep:agent/" + h.agent && /^[0-9a-f]{64}$/.test(h.fingerprint))'
 counts_agree tls 'r.trials'
+expect 0 "$lockstep" report tls
+says out 's1 has proven to be lockstep:agent/s1'
 
 # Another process with the keys of one that waits, which the plan has no place for: the one that waits
 # is told that its seat was asked for, comes again, and is in the run.
@@ -110,3 +113,7 @@ late=$pid
 wait "$run" || :
 holds twins/result.json 'r.trials[0].status === "done" && r.hosts.map((h) => h.agent).join() === "s1,c2,late"'
 end_agents "$s1" "$c1" "$c2" "$late"
+
+# A run that is complete waits for nobody when it is resumed.
+expect '0 4' "$lockstep" run --resume tls --keys pki/issued/coordinator-lab --wait 1h --json
+holds out 'r.trials.length === 1 && r.trials[0].status === "done"'

@@ -221,8 +221,8 @@ static void http2_eof(void *conn, enum load_outcome how)
     }
 }
 
-/* Streams are opened when the server has said how many it allows; none is a number that it may raise
- * (RFC 9113, 5.1.2). */
+/* Streams are opened when the server has said how many it allows; none is a number that it may
+ * raise (RFC 9113, 5.1.2). */
 static enum agent_greeting http2_greeting(const void *conn)
 {
     const struct http2_conn *c = conn;
