@@ -13,6 +13,7 @@
 #include "agent/host/cgroup.h"
 #include "agent/host/target.h"
 #include "agent/introduce.h"
+#include "agent/key_pool.h"
 #include "agent/policy/policy.h"
 #include "agent/respond/respond.h"
 #include "common/credentials.h"
@@ -49,7 +50,8 @@ static const struct ls_option rows[] = {
     { "label", 0, LS_OPTION_LIST, offsetof(struct arguments, labels), "KEY=VALUE", NULL, 1, 0,
       "what plans may ask for; may be given several times" },
     { "keys", 0, LS_OPTION_TEXT, offsetof(struct arguments, keys), "DIR", NULL, 1, 0,
-      "this agent's key and certificates, from 'lockstep pki issue agent NAME'" },
+      "its key and certificates, from 'lockstep pki issue agent NAME', or several such folders: "
+      "the first that no other agent of this host has" },
     { "address", 0, LS_OPTION_TEXT, offsetof(struct arguments, address), "ADDRESS", NULL, 1, 0,
       "where clients reach the targets of this host (where its connection comes from)" },
     { "work-dir", 0, LS_OPTION_TEXT, offsetof(struct arguments, work_dir), "DIR", NULL, 1, 0,
@@ -201,6 +203,7 @@ static void print_version(bool verbose)
 /* Help, the version, or the agent with its keys. */
 static int act(struct arguments *args)
 {
+    struct agent_key_pool pool = { .fd = -1 };
     struct ls_credentials *credentials = NULL;
     struct ls_diag diag = { 0 };
     int status;
@@ -214,12 +217,15 @@ static int act(struct arguments *args)
         return AGENT_EXIT_OK;
     }
     if (args->keys != NULL &&
-        ls_credentials_open(args->keys, LS_IDENTITY_AGENT, &credentials, &diag) != LS_OK) {
+        (agent_key_pool_init(&pool, args->keys, &diag) != LS_OK ||
+         ls_credentials_open(pool.dir, LS_IDENTITY_AGENT, &credentials, &diag) != LS_OK)) {
         (void)fprintf(stderr, "lockstep-agent: %s\n", diag.text);
-        return AGENT_EXIT_REFUSED;
+        status = AGENT_EXIT_REFUSED;
+    } else {
+        status = begin(args, credentials);
     }
-    status = begin(args, credentials);
     ls_credentials_close(credentials);
+    agent_key_pool_fini(&pool);
     return status;
 }
 
