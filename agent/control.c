@@ -8,9 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/timerfd.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "agent/clock_answer.h"
@@ -20,6 +18,7 @@
 #include "agent/notify.h"
 #include "agent/policy/policy.h"
 #include "agent/session.h"
+#include "agent/work_dir.h"
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
@@ -519,48 +518,6 @@ static void tear_down(struct control *c)
         (void)close(c->timer_fd);
 }
 
-/* The socket of a process that was killed refuses, that of one that is only stopped does not. */
-static bool somebody_listens(const char *path)
-{
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    bool yes = false;
-
-    if (strlen(path) < sizeof(address.sun_path)) {
-        (void)memcpy(address.sun_path, path, strlen(path) + 1);
-        yes = fd >= 0 && (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 ||
-                          errno == EAGAIN); /* its queue is full */
-    }
-    if (fd >= 0)
-        (void)close(fd);
-    return yes;
-}
-
-/* A coordinator that was killed cannot tidy up. Its private folder is empty once the last of its
- * agents has removed what is its own and the socket, and only then can it be removed. */
-static void tidy_after(const char *url, const char *work_dir)
-{
-    static const char scheme[] = "ipc://";
-    char folder[256];
-    char log[512];
-    char *slash;
-    struct ls_diag diag;
-
-    if (strncmp(url, scheme, strlen(scheme)) != 0)
-        return;
-    (void)snprintf(folder, sizeof(folder), "%s", url + strlen(scheme));
-    if (somebody_listens(folder))
-        return; /* it was stopped for a while, and needs its folder for other agents */
-    (void)unlink(folder);
-    slash = strrchr(folder, '/');
-    if (slash == NULL || slash == folder || ls_fs_remove_tree(work_dir, &diag) != LS_OK)
-        return;
-    *slash = '\0';
-    (void)snprintf(log, sizeof(log), "%s.log", work_dir); /* our own stderr */
-    (void)unlink(log);
-    (void)rmdir(folder);
-}
-
 int agent_control_run(const struct agent_control_options *options)
 {
     struct control c = {
@@ -573,14 +530,13 @@ int agent_control_run(const struct agent_control_options *options)
                                            .ctx = &c };
     struct ls_diag diag = { 0 };
     char own_dir[256] = "";
-    const char *work_dir = options->work_dir;
+    const char *work_dir = NULL;
 
-    if (work_dir == NULL) {
-        if (ls_fs_private_dir("lockstep-agent", own_dir, sizeof(own_dir), &diag) != LS_OK) {
-            ls_log(LS_LOG_ERROR, "agent.no_folder", "%s", diag.text);
-            return AGENT_EXIT_FAULT;
-        }
-        work_dir = own_dir;
+    if (agent_work_dir_choose(options->work_dir, own_dir, sizeof(own_dir), &work_dir, &diag) !=
+        LS_OK) {
+        ls_log(LS_LOG_ERROR, "agent.no_folder", "%s", diag.text);
+        c.status = AGENT_EXIT_FAULT;
+        goto out;
     }
     c.session_env = &env;
     c.work_dir = work_dir;
@@ -599,7 +555,8 @@ int agent_control_run(const struct agent_control_options *options)
     }
     tear_down(&c);
     if (options->once && c.lease_over && options->work_dir != NULL)
-        tidy_after(options->url, options->work_dir);
+        agent_work_dir_tidy(options->url, options->work_dir);
+out:
     if (own_dir[0] != '\0' && ls_fs_remove_tree(own_dir, &diag) != LS_OK)
         ls_log(LS_LOG_WARN, "agent.folder_left", "%s", diag.text);
     return c.status;

@@ -278,6 +278,21 @@ static enum ls_err load(SSL_CTX *ctx, const char *dir, int which,
     return rc;
 }
 
+const char *ls_tls_verify_text(int error, char *out, size_t out_bytes)
+{
+    const char *text = X509_verify_cert_error_string(error);
+    char now[32];
+
+    if (error == X509_V_ERR_CERT_NOT_YET_VALID || error == X509_V_ERR_CERT_HAS_EXPIRED ||
+        error == X509_V_ERR_CRL_NOT_YET_VALID || error == X509_V_ERR_CRL_HAS_EXPIRED) {
+        ls_clock_format_wall(ls_clock_wall_ns(), now, sizeof(now));
+        (void)snprintf(out, out_bytes, "%s (this host's clock says %s)", text, now);
+    } else {
+        (void)snprintf(out, out_bytes, "%s", text);
+    }
+    return out;
+}
+
 /* Would the other side take this certificate? Said here, it has a better explanation. */
 static enum ls_err verify_own(SSL_CTX *ctx, const char *dir, const struct ls_identity *identity,
                               struct ls_diag *diag)
@@ -286,6 +301,7 @@ static enum ls_err verify_own(SSL_CTX *ctx, const char *dir, const struct ls_ide
     X509_STORE_CTX *verify = X509_STORE_CTX_new();
     STACK_OF(X509) *chain = NULL;
     enum ls_err rc = LS_OK;
+    char why[160];
 
     (void)SSL_CTX_get0_chain_certs(ctx, &chain);
     if (verify == NULL ||
@@ -298,7 +314,7 @@ static enum ls_err verify_own(SSL_CTX *ctx, const char *dir, const struct ls_ide
                      "%s: the certificate of %s is of no use: %s (a new one: 'lockstep pki issue "
                      "%s %s --renew')",
                      dir, identity->uri,
-                     X509_verify_cert_error_string(X509_STORE_CTX_get_error(verify)),
+                     ls_tls_verify_text(X509_STORE_CTX_get_error(verify), why, sizeof(why)),
                      ls_identity_role_name(identity->role), identity->name);
     X509_STORE_CTX_free(verify);
     ERR_clear_error();
@@ -543,8 +559,7 @@ bool ls_credentials_still_take(struct ls_credentials *credentials, const SSL *ss
     if (!ok)
         (void)snprintf(out, out_bytes, "no memory to verify a certificate");
     else if (X509_verify_cert(verify) != 1) {
-        (void)snprintf(out, out_bytes, "%s",
-                       X509_verify_cert_error_string(X509_STORE_CTX_get_error(verify)));
+        (void)ls_tls_verify_text(X509_STORE_CTX_get_error(verify), out, out_bytes);
         ok = false;
     }
     X509_STORE_CTX_free(verify);

@@ -209,6 +209,31 @@ enum ls_err ls_fs_mkdirs(const char *path, mode_t mode, struct ls_diag *diag)
     return LS_OK;
 }
 
+enum ls_err ls_fs_has_room(const char *folder, size_t bytes, struct ls_diag *diag)
+{
+    static const unsigned char piece[PIECE];
+    char path[PATH_MAX];
+    int used = snprintf(path, sizeof(path), "%s/room-XXXXXX", folder);
+    enum ls_err rc = LS_OK;
+    int fd;
+
+    if (used < 0 || (size_t)used >= sizeof(path))
+        return ls_fail(diag, LS_ERANGE, "the path %.100s... is too long", folder);
+    fd = mkostemp(path, O_CLOEXEC);
+    if (fd < 0)
+        return fail_path(diag, "create a file in", folder);
+    (void)unlink(path);
+    while (bytes > 0 && rc == LS_OK) {
+        size_t some = bytes < sizeof(piece) ? bytes : sizeof(piece);
+
+        if (!write_all(fd, (struct ls_bytes){ piece, some }))
+            rc = fail_path(diag, "write to", folder);
+        bytes -= some;
+    }
+    (void)close(fd);
+    return rc;
+}
+
 enum ls_err ls_fs_private_dir(const char *prefix, char *out, size_t out_bytes, struct ls_diag *diag)
 {
     const char *base = getenv("TMPDIR");

@@ -21,6 +21,8 @@ enum ls_err ls_fs_mkdirs(const char *path, mode_t mode, struct ls_diag *diag) LS
 /* Creates a private folder (0700) prefix-XXXXXX below $TMPDIR or /tmp; out holds out_bytes. */
 enum ls_err ls_fs_private_dir(const char *prefix, char *out, size_t out_bytes,
                               struct ls_diag *diag) LS_NODISCARD;
+/* Can bytes be written below folder now? Writes so many, and removes them. LS_EIO: why not. */
+enum ls_err ls_fs_has_room(const char *folder, size_t bytes, struct ls_diag *diag) LS_NODISCARD;
 /* Removes path and all below it, without following links; absent is fine. */
 enum ls_err ls_fs_remove_tree(const char *path, struct ls_diag *diag) LS_NODISCARD;
 /* A name from elsewhere for a file beneath a folder: relative, in plain parts of at most 255 bytes,

@@ -128,13 +128,14 @@ static int on_verify(int good, X509_STORE_CTX *verify)
     X509 *certificate = X509_STORE_CTX_get_current_cert(verify);
     struct ls_identity identity = { 0 };
     struct ls_diag diag = { 0 };
+    char why[160];
 
     if (!good) {
         bool known = certificate != NULL && X509_STORE_CTX_get_error_depth(verify) == 0 &&
                      ls_identity_of(certificate, &identity, NULL) == LS_OK;
 
         (void)snprintf(conn->trouble, sizeof(conn->trouble), "%s%s%s",
-                       X509_verify_cert_error_string(X509_STORE_CTX_get_error(verify)),
+                       ls_tls_verify_text(X509_STORE_CTX_get_error(verify), why, sizeof(why)),
                        known ? ": it says it is " : "", known ? identity.uri : "");
         return 0;
     }

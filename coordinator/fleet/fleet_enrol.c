@@ -112,13 +112,25 @@ static bool runs_nothing(const Ls__Hello *hello, struct ls_diag *diag)
     return true;
 }
 
+/* The frames are the same; what is measured need not be. */
+static bool is_other_version(const Ls__Hello *hello, struct ls_diag *diag)
+{
+    if (strcmp(hello->software, "lockstep " LS_VERSION) == 0)
+        return false;
+    (void)ls_fail(diag, LS_EINVAL,
+                  "version: agent %.64s is %.40s, and this is lockstep " LS_VERSION
+                  ": bring the same version to both hosts",
+                  hello->agent, hello->software[0] != '\0' ? hello->software : "of no version");
+    return true;
+}
+
 /* A seat for somebody new. */
 static struct coord_agent *seat(struct coord_fleet *fleet, const struct ls_peer *peer,
                                 const Ls__Hello *hello, struct ls_diag *diag)
 {
     struct coord_agent *agent = fleet->bound ? NULL : free_place(fleet, hello->role);
 
-    if (runs_nothing(hello, diag))
+    if (is_other_version(hello, diag) || runs_nothing(hello, diag))
         return NULL;
     if (agent == NULL) {
         (void)no_seat(fleet, hello, diag);

@@ -292,6 +292,17 @@ static void say_who_is_missing(struct run *r)
     coord_progress_note(r->progress, "%s", text);
 }
 
+/* An address that only this host has is a usual reason for nobody to come. */
+static const char *why_nobody(const struct run *r)
+{
+    const char *host = strstr(r->options->listen, "://");
+
+    if (host != NULL && (strncmp(host, "://127.", 7) == 0 || strncmp(host, "://[::1]", 8) == 0))
+        return "nobody was refused: agents of other hosts cannot dial a loopback address, listen at "
+               "one of this host's in the network";
+    return "nobody was refused: do agents dial this address?";
+}
+
 static enum ls_err give_up_waiting(struct run *r, int64_t waited_ns, struct ls_diag *diag)
 {
     char missing[200], refused[200];
@@ -300,9 +311,7 @@ static enum ls_err give_up_waiting(struct run *r, int64_t waited_ns, struct ls_d
     coord_fleet_refused(r->fleet, refused, sizeof(refused));
     return ls_fail(diag, LS_ETIMEOUT, "after %" PRId64 " s there is still missing: %s; %s%s",
                    waited_ns / LS_NS_PER_S, missing,
-                   refused[0] != '\0' ? "refused were: "
-                                      : "nobody was refused: do agents dial this address?",
-                   refused);
+                   refused[0] != '\0' ? "refused were: " : why_nobody(r), refused);
 }
 
 /* The first time that all are there: what could not be known before. */

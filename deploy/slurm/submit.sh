@@ -84,6 +84,9 @@ ended=$(scontrol show job -o "$id" 2>/dev/null | sed -n 's/.*JobState=\([A-Z_]*\
 # A first node that was lost cannot have tidied up.
 rm -rf "$job/keys"
 [ ! -s "$job/report.txt" ] || cat "$job/report.txt"
+for trouble in "$job"/trouble-*; do
+    [ ! -e "$trouble" ] || say "$(cat "$trouble")"
+done
 if [ -s "$job/status" ]; then
     read -r code <"$job/status"
     say "job $id is over (${ended:-gone}); the run ended with status $code: $job/result"

@@ -213,7 +213,7 @@ static void say_hello(struct agent *a)
     hello.role = LS__ROLE__ROLE_CLIENT;
     hello.boot_id = a->name;
     hello.next_seq = 1;
-    hello.software = ls_pb_text("lockstep simulated");
+    hello.software = ls_pb_text("lockstep " LS_VERSION);
     hello.pid = (uint32_t)getpid();
     hello.facts = &facts;
     hello.cores = cores;

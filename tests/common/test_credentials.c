@@ -197,9 +197,9 @@ static void a_certificate_of_no_use_is_refused_with_the_reason(void **state)
         const char *says;
     } cases[] = {
         { { .names = AGENT, .purpose = "clientAuth", .from_days = -3, .until_days = -1 },
-          "certificate has expired (a new one: 'lockstep pki issue agent client-1 --renew')" },
+          "Z) (a new one: 'lockstep pki issue agent client-1 --renew')" },
         { { .names = AGENT, .purpose = "clientAuth", .from_days = 1, .until_days = 2 },
-          "not yet valid" },
+          "not yet valid (this host's clock says 20" },
         { { .names = AGENT, .purpose = "clientAuth", .self_signed = true }, "self-signed" },
         { { .names = AGENT, .purpose = "clientAuth", .foreign_key = true },
           "key.pem: no private key for the certificate beside it" },

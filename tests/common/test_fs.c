@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -440,6 +441,40 @@ static int leave_old_kernel(void **state)
 #test " (no openat2)", test, enter_old_kernel, leave_old_kernel, NULL \
     }
 
+static void room_is_looked_for_and_nothing_of_it_stays(void **state)
+{
+    struct ls_diag diag = { 0 };
+    char path[300];
+
+    (void)state;
+    (void)snprintf(path, sizeof(path), "%s/room", folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(ls_fs_has_room(path, 100000, &diag), LS_OK);
+    assert_int_equal(rmdir(path), 0); /* it is empty */
+    assert_int_equal(ls_fs_has_room(path, 1, &diag), LS_EIO);
+    assert_non_null(strstr(diag.text, path));
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(ls_fs_has_room(path, 0, &diag), LS_OK);
+}
+
+/* A limit of the file's size stands for a disk that is full. */
+static void a_lack_of_room_is_named(void **state)
+{
+    struct rlimit before, none = { 0 };
+    struct ls_diag diag = { 0 };
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    none.rlim_cur = 4096;
+    none.rlim_max = before.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    assert_int_equal(ls_fs_has_room(folder, 100000, &diag), LS_EIO);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    (void)signal(SIGXFSZ, handler);
+    assert_non_null(strstr(diag.text, "File too large"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -450,6 +485,8 @@ int main(void)
         IN_FOLDER(a_failed_write_keeps_the_old_content),
         IN_FOLDER(folders_are_made_with_their_parents),
         IN_FOLDER(a_private_folder_is_private_and_new_each_time),
+        IN_FOLDER(room_is_looked_for_and_nothing_of_it_stays),
+        IN_FOLDER(a_lack_of_room_is_named),
         IN_FOLDER(removing_takes_all_but_follows_no_link),
         IN_FOLDER(removing_copes_with_folders_that_forbid_it),
         IN_FOLDER(removing_copes_with_any_depth),
