@@ -35,7 +35,7 @@ static enum ls_err explain(int error, const char *what, struct ls_diag *diag)
     const char *why = strerror(error);
 
     if (error == ENOSYS)
-        why = "this kernel has no io_uring";
+        why = "this kernel has no io_uring, or a filter (seccomp, of containers) hides it";
     else if (error == EINVAL)
         why = "this kernel is too old for it (6.1 or newer is needed)";
     else if (error == EPERM || error == EACCES)
