@@ -13,8 +13,8 @@ enum ls_err ls_identity_of(X509 *certificate, struct ls_identity *out,
 
 /* The end of a certificate's life; INT64_MAX if it does not say a time. */
 int64_t ls_certificate_expiry_wall_ns(const X509 *certificate);
-/* What OpenSSL says of a certificate that it does not take. Two of its reasons are as often the fault of
- * this host's clock, which is then told as well. Returns out. */
+/* What OpenSSL says of a certificate that it does not take. Two of its reasons are as often the
+ * fault of this host's clock, which is then told as well. Returns out. */
 const char *ls_tls_verify_text(int error, char *out, size_t out_bytes);
 
 /* A new connection by the files as they are now: read again if they changed; *out_generation counts
