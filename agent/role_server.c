@@ -30,6 +30,7 @@
 #define LOG_MAX_BYTES   (16u << 20) /* kept of a target's output, per trial */
 #define LOG_PIECE_BYTES (64u << 10)
 #define ROOM_RESERVE    16u
+#define KEPT_NS         (120 * LS_NS_PER_S) /* that a target outlives its trial at the most */
 
 struct server {
     struct agent_role_env env;
@@ -60,8 +61,17 @@ struct server {
     bool stopped;
     struct host_target_event end;
     int log_fd;
-    uint64_t log_sent;
+    uint64_t log_sent; /* all of it, in earlier trials too ... */
+    uint64_t log_from; /* ... and where this trial's begins */
     bool reported;
+    /* A target that stays from trial to trial. */
+    bool keep;     /* as PREPARE says */
+    bool measured; /* the window came to its end */
+    bool kept;     /* between two of its trials */
+    bool gone;     /* ended meanwhile */
+    int64_t kept_until_ns;
+    uint8_t *identity; /* owned; what was prepared, packed */
+    size_t identity_bytes;
 };
 
 static enum ls_err server_create(const struct agent_role_env *env, void **out_role,
@@ -88,9 +98,8 @@ static void free_list(char *const *list)
     agent_expand_free(owned.out);
 }
 
-static void server_release(void *role)
+static void drop_target(struct server *s)
 {
-    struct server *s = role;
     struct ls_diag diag;
 
     host_target_destroy(s->target);
@@ -123,17 +132,34 @@ static void server_release(void *role)
     if (s->dir[0] != '\0' && ls_fs_remove_tree(s->dir, &diag) != LS_OK)
         ls_log(LS_LOG_WARN, "server.folder_left", "%s", diag.text);
     s->dir[0] = '\0';
-    s->next_sample_ns = INT64_MAX;
-    s->finishing = s->stop_asked = s->stopped = s->reported = false;
+    free(s->identity);
+    s->identity = NULL;
+    s->kept = s->gone = false;
     s->log_sent = 0;
+}
+
+static void forget_trial(struct server *s)
+{
+    s->next_sample_ns = INT64_MAX;
+    s->finishing = s->stop_asked = s->stopped = s->reported = s->measured = false;
+    s->log_from = s->log_sent;
     s->governor_before[0] = s->governor_after[0] = '\0';
+}
+
+static void server_release(void *role)
+{
+    struct server *s = role;
+
+    if (!s->kept)
+        drop_target(s);
+    forget_trial(s);
 }
 
 static void server_destroy(void *role)
 {
     if (role == NULL)
         return;
-    server_release(role);
+    drop_target(role);
     free(role);
 }
 
@@ -389,21 +415,47 @@ static enum ls_err create_series(struct server *s, const Ls__Prepare *prepare, s
     return agent_runs_create(prepare, s->env.files, path, &s->series, diag);
 }
 
-static enum ls_err server_prepare(void *role, const Ls__Prepare *prepare, struct ls_diag *diag)
+/* Everything that a target's being the same depends on; NULL: no memory, nothing is the same. */
+static uint8_t *identity_of(const Ls__Prepare *prepare, size_t *out_bytes)
 {
-    struct server *s = role;
+    size_t target = ls__target__get_packed_size(prepare->target), cpus = strlen(prepare->cpus);
+    uint8_t *identity = malloc(target + cpus + 1);
+
+    if (identity == NULL)
+        return NULL;
+    (void)memcpy(identity, prepare->cpus, cpus + 1);
+    *out_bytes = cpus + 1 + ls__target__pack(prepare->target, identity + cpus + 1);
+    return identity;
+}
+
+static bool is_kept(const struct server *s, const uint8_t *identity, size_t bytes)
+{
+    return s->kept && identity != NULL && bytes == s->identity_bytes &&
+           memcmp(identity, s->identity, bytes) == 0;
+}
+
+static void on_up(struct server *s, const struct host_target_event *event, int64_t now_ns);
+
+/* It runs already. */
+static enum ls_err go_on(struct server *s, struct ls_diag *diag)
+{
+    s->kept = false;
+    if (s->gone)
+        return ls_fail(diag, LS_ESTATE,
+                       "the server that all probes share ended between two of them");
+    s->up.readiness_requests = 0;
+    s->up.up_after_ns = 0;
+    on_up(s, &s->up, ls_clock_mono_ns());
+    return LS_OK;
+}
+
+static enum ls_err begin(struct server *s, const Ls__Prepare *prepare, struct ls_diag *diag)
+{
     struct ls_cpuset cpus;
     enum ls_err rc;
-    int n;
+    int n =
+        snprintf(s->dir, sizeof(s->dir), "%s/trial-%03" PRIu32, s->env.work_dir, prepare->trial);
 
-    server_release(s);
-    if (!agent_policy_runs_programs(s->env.policy))
-        return agent_policy_no_programs(s->env.policy, diag);
-    if (prepare->target == NULL || prepare->target->ready == NULL ||
-        prepare->target->ready->timeout == NULL || prepare->target->stop == NULL ||
-        prepare->target->stop->grace == NULL || prepare->target->stop->signal == NULL)
-        return ls_fail(diag, LS_EPROTO, "PREPARE came without its target's times");
-    n = snprintf(s->dir, sizeof(s->dir), "%s/trial-%03" PRIu32, s->env.work_dir, prepare->trial);
     if (n < 0 || (size_t)n >= sizeof(s->dir)) {
         s->dir[0] = '\0';
         return ls_fail(diag, LS_ERANGE, "the work folder's path is too long");
@@ -420,6 +472,32 @@ static enum ls_err server_prepare(void *role, const Ls__Prepare *prepare, struct
     if (rc == LS_OK)
         rc = start(s, prepare, diag);
     return rc;
+}
+
+static enum ls_err server_prepare(void *role, const Ls__Prepare *prepare, struct ls_diag *diag)
+{
+    struct server *s = role;
+    uint8_t *identity;
+    size_t bytes = 0;
+
+    forget_trial(s);
+    if (!agent_policy_runs_programs(s->env.policy))
+        return agent_policy_no_programs(s->env.policy, diag);
+    if (prepare->target == NULL || prepare->target->ready == NULL ||
+        prepare->target->ready->timeout == NULL || prepare->target->stop == NULL ||
+        prepare->target->stop->grace == NULL || prepare->target->stop->signal == NULL)
+        return ls_fail(diag, LS_EPROTO, "PREPARE came without its target's times");
+    s->keep = prepare->keep;
+    identity = identity_of(prepare, &bytes);
+    if (is_kept(s, identity, bytes)) {
+        free(identity);
+        return go_on(s, diag);
+    }
+    drop_target(s);
+    forget_trial(s);
+    s->identity = identity;
+    s->identity_bytes = bytes;
+    return begin(s, prepare, diag);
 }
 
 /* ---- the window */
@@ -492,6 +570,7 @@ static void server_entered(void *role, enum ls_phase phase, int64_t now_ns)
         sample(s, 1);
         s->next_sample_ns = s->window.start_ns + s->window.warmup_ns + s->window.interval_ns;
     } else if (phase == LS_PHASE_DRAIN) {
+        s->measured = true;
         s->next_sample_ns = INT64_MAX;
         sample(s, 2);
         (void)host_governor_read(s->governor_after, sizeof(s->governor_after));
@@ -502,6 +581,10 @@ static int64_t server_tick(void *role, int64_t now_ns)
 {
     struct server *s = role;
 
+    if (s->kept && s->kept_until_ns <= now_ns)
+        drop_target(s);
+    if (s->kept)
+        return s->kept_until_ns;
     if (agent_session_phase(s->env.session) != LS_PHASE_MEASURE)
         return INT64_MAX;
     if (s->next_sample_ns <= now_ns) {
@@ -520,7 +603,7 @@ static bool send_log(struct server *s, unsigned char *piece, size_t n)
     Ls__TargetLog report = LS__TARGET_LOG__INIT;
 
     report.trial = agent_session_trial(s->env.session);
-    report.offset = s->log_sent;
+    report.offset = s->log_sent - s->log_from;
     report.data.data = piece;
     report.data.len = n;
     envelope.body_case = LS__ENVELOPE__BODY_TARGET_LOG;
@@ -637,7 +720,15 @@ static void server_finish(void *role)
         return;
     }
     (void)snprintf(path, sizeof(path), "%s/target.log", s->dir);
-    s->log_fd = open_log(path);
+    if (s->log_fd < 0)
+        s->log_fd = open_log(path);
+    if (s->keep && s->measured && !s->gone) {
+        s->kept = s->stopped = true;
+        s->kept_until_ns = ls_clock_mono_ns() + KEPT_NS;
+        s->end = (struct host_target_event){ .code = "", .stopped_by_us = true };
+        continue_end(s, 0);
+        return;
+    }
     if (!s->stop_asked) {
         s->stop_asked = true;
         host_target_stop(s->target);
@@ -759,7 +850,8 @@ static void server_poll(void *role, int64_t now_ns)
             break;
         case HOST_TARGET_FAILED:
         case HOST_TARGET_EXITED:
-            if (!s->finishing)
+            s->gone = true;
+            if (!s->finishing && !s->kept)
                 on_failed(s, &event, now_ns);
             break;
         case HOST_TARGET_STOPPED:

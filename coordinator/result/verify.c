@@ -298,7 +298,7 @@ static Ls__Trial *read_trial(struct verify *v, const char *folder, char *relativ
 /* A probe of a search is a trial that only its own folder has. */
 static void check_probe(struct verify *v, const Ls__CapacityProbe *probe, const char *where)
 {
-    static const char *const names[] = { "throughput_per_s", "p50_ns", "p99_ns",
+    static const char *const names[] = { "throughput_per_s",  "p50_ns", "p99_ns", "p999_ns",
                                          "server_cores_used", NULL };
     Ls__CapacityProbe computed = LS__CAPACITY_PROBE__INIT;
     char relative[PATH_MAX];
@@ -311,6 +311,7 @@ static void check_probe(struct verify *v, const Ls__CapacityProbe *probe, const 
     if (trial->response_time != NULL) {
         computed.p50_ns = trial->response_time->p50_ns;
         computed.p99_ns = trial->response_time->p99_ns;
+        computed.p999_ns = trial->response_time->p999_ns;
     }
     if (trial->server != NULL)
         computed.server_cores_used = trial->server->cpu_cores_used;
@@ -319,12 +320,54 @@ static void check_probe(struct verify *v, const Ls__CapacityProbe *probe, const 
     coord_message_free(trial);
 }
 
+static void check_rung(struct verify *v, const Ls__LadderRung *rung, const char *where)
+{
+    static const char *const names[] = { "throughput_per_s", "p50_ns", "p99_ns",
+                                         "server_cores_used", NULL };
+    Ls__LadderRung computed = LS__LADDER_RUNG__INIT;
+    char relative[PATH_MAX];
+    Ls__Trial *trial = read_trial(v, rung->folder, relative);
+    const struct verify_source source = { .file = COORD_RESULT_FILE, .from = relative };
+
+    if (trial == NULL)
+        return;
+    computed.throughput_per_s = trial->throughput_per_s;
+    if (trial->service_time != NULL) {
+        computed.p50_ns = trial->service_time->p50_ns;
+        computed.p99_ns = trial->service_time->p99_ns;
+    }
+    if (trial->server != NULL)
+        computed.server_cores_used = trial->server->cpu_cores_used;
+    verify_fields(v, &source, where, &rung->base, &computed.base, names);
+    verify_trial(v, trial, where, relative);
+    coord_message_free(trial);
+}
+
+/* What a search or a ladder is made of. */
+static void check_parts(struct verify *v, const Ls__Trial *trial, const char *where)
+{
+    char part[400];
+
+    for (size_t i = 0; trial->capacity != NULL && i < trial->capacity->n_probes; i++) {
+        (void)snprintf(part, sizeof(part), "%s.capacity.probes[%zu]", where, i);
+        if (trial->capacity->probes[i]->folder[0] != '\0')
+            check_probe(v, trial->capacity->probes[i], part);
+    }
+    for (size_t i = 0; trial->ladder != NULL && i < trial->ladder->n_rungs; i++) {
+        (void)snprintf(part, sizeof(part), "%s.ladder.rungs[%zu]", where, i);
+        if (trial->ladder->rungs[i]->folder[0] != '\0')
+            check_rung(v, trial->ladder->rungs[i], part);
+    }
+}
+
 static void check_trial(struct verify *v, const Ls__Trial *trial)
 {
-    /* A search's trial is its last confirmation, to which the search itself was added later. */
-    static const char *const added[] = { "capacity", NULL };
-    static const char *const added_to_search[] = { "capacity", "load", NULL };
-    char relative[PATH_MAX], where[300], probe[400];
+    /* A search's trial is its last confirmation, a ladder's its best rung; to which the whole was
+     * added later, with what is to be said of it. */
+    static const char *const added[] = { "capacity", "ladder", NULL };
+    static const char *const added_to_parts[] = { "capacity", "ladder",  "load",
+                                                  "reasons",  "verdict", NULL };
+    char relative[PATH_MAX], where[300];
     const struct verify_source source = { .file = COORD_RESULT_FILE, .from = relative };
     Ls__Trial *own;
 
@@ -333,14 +376,11 @@ static void check_trial(struct verify *v, const Ls__Trial *trial)
     own = read_trial(v, trial->folder, relative);
     if (own != NULL)
         verify_other_fields(v, &source, where, &trial->base, &own->base,
-                            trial->capacity != NULL ? added_to_search : added);
+                            trial->capacity != NULL || trial->ladder != NULL ? added_to_parts
+                                                                             : added);
     coord_message_free(own);
     verify_trial(v, trial, where, COORD_RESULT_FILE);
-    for (size_t i = 0; trial->capacity != NULL && i < trial->capacity->n_probes; i++) {
-        (void)snprintf(probe, sizeof(probe), "%s.capacity.probes[%zu]", where, i);
-        if (trial->capacity->probes[i]->folder[0] != '\0')
-            check_probe(v, trial->capacity->probes[i], probe);
-    }
+    check_parts(v, trial, where);
 }
 
 static void check_figures(struct verify *v)

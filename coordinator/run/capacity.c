@@ -22,6 +22,7 @@
 #define CONFIRMS_MOST 4u
 #define STRUCK_NEAR   0.01 /* of a rate: the same one again */
 #define CLIENT_NEAR   1.05 /* of what holds: no use in asking what the clients can do between */
+#define CLIENT_LOWER  0.9  /* of a rate that they cannot keep up for a confirmation */
 #define DEATHS_MOST   3u
 #define USELESS_MOST  6u /* probes that told nothing */
 
@@ -242,8 +243,9 @@ static void at_least(struct coord_capacity *c, double rate)
     else if (c->stage <= STAGE_SEARCH && affordable(c, 0))
         go_confirm(c, c->p.holds);
     else
-        finish(c, false, "the limits hold at %g/s, and the clients cannot offer %g/s", c->p.holds,
-               rate);
+        finish(c, false, "the limits held at %g/s%s, and the clients cannot offer more than %g/s",
+               c->confirmed > 0 ? c->confirmed : c->p.holds,
+               c->confirmed > 0 ? "" : " in a short probe", rate);
 }
 
 /* Up by twos until it breaks, or down by twos until it holds. */
@@ -281,6 +283,8 @@ static void go_bracket(struct coord_capacity *c)
     window_ns = window_for(c, clipped(c, rate), TAIL_BRACKET);
     if (affordable(c, window_ns))
         plan(c, COORD_PROBE_BRACKET, rate, window_ns);
+    else if (c->ceiling_by == COORD_LIMITED_BY_CLIENT)
+        at_least(c, c->ceiling);
     else
         finish(
             c, false,
@@ -308,6 +312,11 @@ static void client_was_the_limit(struct coord_capacity *c, const struct coord_ca
     c->ceiling_by = COORD_LIMITED_BY_CLIENT;
     lower = c->p.holds > 0 ? sqrt(c->p.holds * rate) : rate / 2;
     window_ns = window_for(c, lower, TAIL_BRACKET);
+    if (c->stage == STAGE_CONFIRM && c->confirms < CONFIRMS_MOST &&
+        affordable(c, probe->window_ns)) {
+        go_confirm(c, rate * CLIENT_LOWER); /* it had held, for a while */
+        return;
+    }
     if (c->stage > STAGE_SEARCH || lower < c->set.least_per_s || rate <= c->p.holds * CLIENT_NEAR ||
         !affordable(c, window_ns))
         at_least(c, rate);

@@ -83,6 +83,28 @@ static bool is_late(const Ls__Trial *trial, const struct coord_cause_input *in,
     return false;
 }
 
+/* Ready to run, but not on a CPU: others had it, or a quota kept it. */
+static bool is_starved(const Ls__Trial *trial, struct coord_cause *out)
+{
+    double window_ns = trial->window != NULL ? (double)trial->window->duration_ns : 0;
+
+    for (size_t i = 0; i < trial->n_clients && window_ns > 0; i++) {
+        const Ls__Client *client = trial->clients[i];
+        double waited = client->cpu != NULL && client->workers > 0
+                            ? (double)client->cpu->runqueue_wait_ns / window_ns / client->workers
+                            : 0;
+
+        if (waited < COORD_LIMITED_WAIT)
+            continue;
+        say(out, COORD_LIMITED_BY_CLIENT,
+            "the workers of client %.40s waited %.0f %% of the time for a CPU, which others had or "
+            "a quota kept from them",
+            client->agent, 100 * waited);
+        return true;
+    }
+    return false;
+}
+
 /* What voids a trial for want of a client's CPU voids a probe. */
 static bool is_client(const Ls__Trial *trial, const struct coord_cause_input *in,
                       struct coord_cause *out)
@@ -101,7 +123,7 @@ static bool is_client(const Ls__Trial *trial, const struct coord_cause_input *in
         say(out, COORD_LIMITED_BY_CLIENT, "%.200s", reason->text);
         return true;
     }
-    return is_late(trial, in, out);
+    return is_starved(trial, out) || is_late(trial, in, out);
 }
 
 static bool is_server_cpu(const Ls__Trial *trial, double cpus, struct coord_cause *out)
@@ -193,7 +215,8 @@ void coord_limited_by(const Ls__Trial *trial, const struct coord_cause_input *in
 {
     if (is_client(trial, in, out) || is_server_cpu(trial, in->server_cpus, out))
         return;
-    if (overflows_of(trial) > 0) {
+    if (trial->requests != NULL && overflows_of(trial) > 0 &&
+        (double)overflows_of(trial) >= COORD_LIMITED_LOSS * (double)trial->requests->sent) {
         say(out, COORD_LIMITED_BY_SERVER, "the server's accept queue overflowed %" PRIu64 " times",
             overflows_of(trial));
         return;

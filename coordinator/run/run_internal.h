@@ -50,6 +50,7 @@ struct run {
     const char *part;         /* how its folder calls the workload */
     const int64_t *limits_ns; /* of a search; its intervals count what is slower */
     size_t limit_count;
+    bool keep_server;  /* the target stays for the next part */
     Ls__Target target; /* the trial's, with the address that it is loaded at; borrows all else */
     struct coord_machine *machine;
     struct coord_merge *merge;

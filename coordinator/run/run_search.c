@@ -272,6 +272,16 @@ static void keep(struct search *s, enum coord_capacity_kind kind, Ls__Trial *tri
     s->kept_is_confirmation = confirmation;
 }
 
+/* A server that all probes share is left in peace between two of them. False: interrupted. */
+static bool settle(struct search *s)
+{
+    int64_t due_ns = ls_clock_mono_ns() + (s->plan->settle != NULL ? s->plan->settle->ns : 0);
+
+    while (s->plan->settle != NULL && ls_clock_mono_ns() < due_ns && !s->r->interrupted)
+        run_pump(s->r, due_ns);
+    return !s->r->interrupted;
+}
+
 /* *out_goes_on is false when the run was interrupted: nothing is kept of the trial then. */
 static enum ls_err run_probe(struct search *s, const struct coord_capacity_probe *probe,
                              bool *out_goes_on, struct ls_diag *diag)
@@ -283,6 +293,9 @@ static enum ls_err run_probe(struct search *s, const struct coord_capacity_probe
     enum ls_err rc;
 
     make_load(s, probe, &load);
+    *out_goes_on = probe->index == 0 || settle(s);
+    if (!*out_goes_on)
+        return LS_OK;
     rc = run_part(s->r, s->trial, &load.workload, "probe", probe->index + 1, &measured, diag);
     *out_goes_on = measured != NULL;
     if (rc != LS_OK || measured == NULL)
@@ -312,7 +325,8 @@ static enum ls_err begin(struct search *s, struct ls_diag *diag)
         .probe_ns = plan->probe->ns,
         .probe_most_ns = plan->longest_probe->ns,
         .confirm_ns = plan->confirm->ns,
-        .overhead_ns = COORD_TRIAL_OVERHEAD_NS + s->trial->workload->warmup->ns,
+        .overhead_ns = COORD_TRIAL_OVERHEAD_NS + s->trial->workload->warmup->ns +
+                       (plan->settle != NULL ? plan->settle->ns : 0),
         .above = ABOVE_SHARE,
         .seed = s->r->options->trials->seed + s->trial->index,
     };
@@ -483,12 +497,14 @@ static enum ls_err search(struct search *s, struct ls_diag *diag)
     bool goes_on = true;
     enum ls_err rc = begin(s, diag);
 
+    s->r->keep_server = s->plan->server == LS__SERVER_STATE__SERVER_STATE_SETTLED;
     s->r->limits_ns = s->limits_ns;
     s->r->limit_count = s->limit_count;
     while (rc == LS_OK && goes_on && coord_capacity_next(s->capacity, &probe))
         rc = run_probe(s, &probe, &goes_on, diag);
     if (rc == LS_OK && goes_on)
         rc = profile(s, &goes_on, diag);
+    s->r->keep_server = false;
     s->r->limits_ns = NULL;
     s->r->limit_count = 0;
     if (rc != LS_OK || !goes_on || s->kept == NULL)

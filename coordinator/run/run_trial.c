@@ -214,6 +214,7 @@ static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_d
                                       .file_count = file_count,
                                       .plan_files = plan_files,
                                       .plan_file_count = plan_file_count,
+                                      .keep_server = r->keep_server,
                                       .start_lead_ns = start_lead_of(r->options->plan->fleet),
                                       .go_on_without_lost =
                                           r->options->plan->fleet->on_agent_loss ==

@@ -230,6 +230,7 @@ static void prepare(struct coord_machine *m, uint32_t agent)
         command.network_pid = m->network_pid;
         command.network_inode = m->network_inode;
     }
+    command.keep = is_server(m, agent) && m->spec.keep_server;
     command.server_addresses = m->spec.server_addresses;
     command.n_server_addresses = m->spec.server_address_count;
     command.plan_files = m->spec.plan_files;

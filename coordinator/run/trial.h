@@ -57,6 +57,7 @@ struct coord_machine_spec {
     size_t file_count;
     Ls__FileRef **plan_files; /* that the plan names by a path; already sent, to all */
     size_t plan_file_count;
+    bool keep_server;        /* the target stays at the end, for another trial to go on with */
     int64_t start_lead_ns;   /* fleet.start_lead; 0: no more than it takes */
     bool go_on_without_lost; /* fleet.on_agent_loss: continue */
 };

@@ -96,8 +96,11 @@ static void a_full_accept_queue_is_the_servers(void **state)
 
     (void)state;
     rig_init(&rig);
-    rig.trial->server->listen_overflows = 7;
-    expect(&rig, COORD_LIMITED_BY_SERVER, "accept queue overflowed 7 times");
+    rig.trial->server->listen_overflows = 700;
+    expect(&rig, COORD_LIMITED_BY_SERVER, "accept queue overflowed 700 times");
+    rig_init(&rig);
+    rig.trial->server->listen_overflows = 7; /* of 100,000: somebody else's */
+    expect(&rig, COORD_LIMITED_BY_UNKNOWN, "");
 }
 
 static void a_full_link_and_lost_segments_are_the_networks(void **state)
@@ -141,6 +144,27 @@ static void a_client_is_the_limit_where_it_was_late_by_a_good_part_of_it(void **
     rig_init(&rig);
     rig.trial->read_delay = delay(5 * MS / 2);
     expect(&rig, COORD_LIMITED_BY_UNKNOWN, "");
+}
+
+static void a_client_that_waits_for_its_cpu_is_the_limit(void **state)
+{
+    struct rig rig;
+    Ls__Client *client;
+
+    (void)state;
+    for (int share = 29; share <= 31; share += 2) {
+        rig_init(&rig);
+        client = rig.trial->clients[0];
+        if (client->cpu == NULL)
+            client->cpu = coord_message_new(&ls__client_cpu__descriptor);
+        assert_non_null(client->cpu);
+        client->cpu->runqueue_wait_ns =
+            rig.trial->window->duration_ns / 100 * share * client->workers;
+        if (share < 30)
+            expect(&rig, COORD_LIMITED_BY_UNKNOWN, "");
+        else
+            expect(&rig, COORD_LIMITED_BY_CLIENT, "waited 31 % of the time for a CPU");
+    }
 }
 
 static void a_client_is_the_limit_by_what_voids_the_trial(void **state)
@@ -198,6 +222,7 @@ int main(void)
         cmocka_unit_test(a_full_accept_queue_is_the_servers),
         cmocka_unit_test(a_full_link_and_lost_segments_are_the_networks),
         cmocka_unit_test(a_client_is_the_limit_where_it_was_late_by_a_good_part_of_it),
+        cmocka_unit_test(a_client_that_waits_for_its_cpu_is_the_limit),
         cmocka_unit_test(a_client_is_the_limit_by_what_voids_the_trial),
         cmocka_unit_test(limits_that_hold_pardon_a_late_client),
         cmocka_unit_test(without_limits_the_verdict_decides),

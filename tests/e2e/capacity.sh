@@ -71,3 +71,6 @@ holds out 'r.trials[0].throughput_per_s === Math.max(...r.trials[0].ladder.rungs
 holds out "r.trials[0].ladder.rungs.every((x) => require('fs').existsSync('ladder/' + x.folder + '/merged.hlog'))"
 expect 0 "$lockstep" report ladder
 says out 'Ladder: queue'
+
+expect 0 "$lockstep" verify result
+expect 0 "$lockstep" verify ladder
