@@ -39,7 +39,9 @@
 #include "common/err.h"
 #include "proto/wire.pb-c.h"
 
-#define LS_WIRE_VERSION         1
+#ifndef LS_WIRE_VERSION /* tests build programs of the next one */
+#define LS_WIRE_VERSION 1
+#endif
 #define LS_FRAME_MAX_FROM_AGENT (1u << 20) /* a report: three histograms and their counters */
 #define LS_FRAME_MAX_FROM_COORD (4u << 20) /* a plan's part, a piece of a file */
 #define LS_UNPACK_BUDGET_FACTOR 16u        /* memory a frame may unpack to, times its length */
