@@ -37,11 +37,18 @@ check_trials() {
     json out '(() => { const worst = r.trials.map((t) => (t.window.start_skew_ns + t.window.start_skew_error_ns) / 1e3)
             .sort((a, b) => a - b);
         const at = (q) => worst[Math.min(worst.length - 1, Math.floor(q * worst.length))].toFixed(0);
+        const inherent = ["shared_cores", "foreign_cpu"], cpus = '"$(nproc)"';
         const verdicts = (v) => r.trials.filter((t) => t.verdict === v).length;
         return r.trials.map((t) => `trial ${t.index}: start skew ${(t.window.start_skew_ns / 1e3).toFixed(0)} us +- ` +
                 `${(t.window.start_skew_error_ns / 1e3).toFixed(0)} us`).join("\n") +
             `\nskew with its bound: median ${at(0.5)} us, p99 ${at(0.99)} us, worst ${at(1)} us; ` +
             `${verdicts("valid")} valid, ${verdicts("suspect")} suspect, ${verdicts("invalid")} invalid\n` +
+            `${r.trials.filter((t) => t.reasons.every((x) => inherent.includes(x.code))).length} have no reason but ` +
+                `${inherent.join(" and ")}, which are those of fewer CPUs (${cpus}) than agents (${r.hosts.length})\n` +
+            Object.entries(r.trials.flatMap((t) => [...new Map(t.reasons.map((x) => [x.code, x])).values()])
+                .reduce((all, x) => ({ ...all, [x.code]: { n: (all[x.code]?.n ?? 0) + 1, text: x.text } }), {}))
+                .sort((a, b) => b[1].n - a[1].n)
+                .map(([code, x]) => `${x.n} of ${r.trials.length} trials: ${code}, as in: ${x.text}\n`).join("") +
             r.hosts.map((h) => `${h.agent} at ${h.address}: clock +- ${h.clock.error_ns} ns by ${h.clock.source}`).join("\n");
     })()'
 }
