@@ -19,6 +19,7 @@
 #include "agent/host/target.h"
 #include "agent/policy/policy.h"
 #include "agent/runs.h"
+#include "agent/services.h"
 #include "agent/session.h"
 #include "common/clock.h"
 #include "common/fs.h"
@@ -39,8 +40,10 @@ struct server {
     Ls__Probe *probe_message;   /* owned; what probe points into */
     char **probe_argv;          /* owned; NULL: there is nothing to ask */
     struct host_probe probe;
-    struct host_series *series; /* owned; of a process workload */
-    bool series_over;           /* all runs have ended; up is how */
+    struct agent_services *services; /* owned; NULL: there are none */
+    Ls__Prepare *waiting;            /* owned: what is to be started when they are up */
+    struct host_series *series;      /* owned; of a process workload */
+    bool series_over;                /* all runs have ended; up is how */
     struct host_target_event up;
     char **argv; /* owned; NULL-terminated, like the next two */
     char **envp;
@@ -98,12 +101,22 @@ static void free_list(char *const *list)
     agent_expand_free(owned.out);
 }
 
+static void drop_waiting(struct server *s)
+{
+    if (s->waiting != NULL)
+        ls__prepare__free_unpacked(s->waiting, NULL);
+    s->waiting = NULL;
+}
+
 static void drop_target(struct server *s)
 {
     struct ls_diag diag;
 
     host_target_destroy(s->target);
     s->target = NULL;
+    agent_services_destroy(s->services);
+    s->services = NULL;
+    drop_waiting(s);
     agent_build_destroy(s->ready);
     s->ready = NULL;
     host_series_destroy(s->series);
@@ -326,19 +339,6 @@ static enum ls_err may_run(void *ctx, const struct host_program_file *file, char
     return agent_policy_program(s->env.policy, &command, out, diag);
 }
 
-static int signal_number(const char *name)
-{
-    if (strncmp(name, "SIG", 3) == 0)
-        name += 3;
-    for (int i = 1; i < SIGRTMIN; i++) {
-        const char *abbreviation = sigabbrev_np(i);
-
-        if (abbreviation != NULL && strcmp(abbreviation, name) == 0)
-            return i;
-    }
-    return SIGTERM;
-}
-
 /* A process workload's own come first. */
 static struct host_target_limits limits_of(const Ls__Prepare *prepare)
 {
@@ -382,7 +382,7 @@ static enum ls_err start(struct server *s, const Ls__Prepare *prepare, struct ls
                                     .ready = s->ready != NULL ? agent_build_get(s->ready) : NULL,
                                     .ready_timeout_ns = t->ready->timeout->ns,
                                     .ready_processes = t->ready->processes,
-                                    .stop_signal = signal_number(t->stop->signal),
+                                    .stop_signal = host_signal_number(t->stop->signal),
                                     .grace_ns = t->stop->grace->ns,
                                     .probe = s->probe_message != NULL ? &s->probe : NULL,
                                     .series = s->series,
@@ -413,6 +413,20 @@ static enum ls_err create_series(struct server *s, const Ls__Prepare *prepare, s
 
     (void)snprintf(path, sizeof(path), "%s/ls-spawner", s->env.work_dir);
     return agent_runs_create(prepare, s->env.files, path, &s->series, diag);
+}
+
+/* The target comes when they are up. */
+static enum ls_err start_services(struct server *s, const Ls__Prepare *prepare,
+                                  struct ls_diag *diag)
+{
+    const struct agent_services_env env = { .policy = s->env.policy,
+                                            .dir = s->dir,
+                                            .host = { .wake = s->env.wake, .ctx = s->env.ctx } };
+
+    s->waiting = ls_msg_copy(prepare);
+    if (s->waiting == NULL)
+        return ls_fail(diag, LS_ENOMEM, "out of memory for the trial");
+    return agent_services_start(prepare, &env, &s->services, diag);
 }
 
 /* Everything that a target's being the same depends on; NULL: no memory, nothing is the same. */
@@ -470,7 +484,8 @@ static enum ls_err begin(struct server *s, const Ls__Prepare *prepare, struct ls
                  ? create_series(s, prepare, diag)
                  : agent_build_ready(prepare, s->env.files, &s->ready, diag);
     if (rc == LS_OK)
-        rc = start(s, prepare, diag);
+        rc = agent_services_count(prepare) > 0 ? start_services(s, prepare, diag)
+                                               : start(s, prepare, diag);
     return rc;
 }
 
@@ -664,6 +679,8 @@ static void send_end(struct server *s, int64_t now_ns)
     report.governor_before = s->governor_before;
     report.governor_after = s->governor_after;
     report.oom_kills = s->end.oom_kills;
+    if (s->services != NULL)
+        report.services = agent_services_use(s->services, &report.n_services);
     report.n_instance_exits = exits_of(s, exits);
     report.instance_exits = exits;
     if (s->end.code[0] != '\0') {
@@ -684,6 +701,11 @@ static void continue_end(struct server *s, int64_t now_ns)
 {
     if (!s->finishing || !s->stopped || s->reported)
         return;
+    if (s->services != NULL && !s->kept) { /* they go after it */
+        agent_services_stop(s->services);
+        if (!agent_services_are_stopped(s->services))
+            return;
+    }
     while (agent_session_room(s->env.session) > ROOM_RESERVE) {
         if (!send_log_piece(s)) {
             send_log_cut(s);
@@ -715,8 +737,15 @@ static void server_finish(void *role)
 
     s->finishing = true;
     s->next_sample_ns = INT64_MAX;
-    if (s->target == NULL) {
+    drop_waiting(s);
+    if (s->target == NULL && s->services == NULL) {
         agent_session_finished(s->env.session, 0);
+        return;
+    }
+    if (s->target == NULL) { /* the services alone */
+        s->end = (struct host_target_event){ .kind = HOST_TARGET_STOPPED, .code = "" };
+        s->stopped = true;
+        s->env.wake(s->env.ctx);
         return;
     }
     (void)snprintf(path, sizeof(path), "%s/target.log", s->dir);
@@ -835,10 +864,35 @@ static void on_failed(struct server *s, const struct host_target_event *event, i
     agent_session_on(s->env.session, LS_ON_FAIL, now_ns, &failure);
 }
 
+static void poll_services(struct server *s, int64_t now_ns)
+{
+    struct host_target_event event;
+    struct ls_diag diag;
+    enum ls_err rc;
+
+    agent_services_poll(s->services);
+    if (agent_services_failure(s->services, &event) && !s->finishing) {
+        on_failed(s, &event, now_ns);
+        return;
+    }
+    if (s->waiting == NULL || !agent_services_are_up(s->services))
+        return;
+    rc = start(s, s->waiting, &diag);
+    drop_waiting(s);
+    if (rc != LS_OK) {
+        const struct agent_failure failure = { .code = "prepare_failed", .text = diag.text };
+
+        agent_session_on(s->env.session, LS_ON_FAIL, now_ns, &failure);
+    }
+}
+
 static void server_poll(void *role, int64_t now_ns)
 {
     struct server *s = role;
     struct host_target_event event;
+
+    if (s->services != NULL)
+        poll_services(s, now_ns);
 
     while (s->target != NULL && host_target_poll(s->target, &event)) {
         switch (event.kind) {

@@ -234,3 +234,10 @@ enum ls_err host_port_check_free(const char *host, uint16_t port, struct ls_diag
             host, port);
     return LS_OK; /* EACCES and the like are the target's to explain: it may have more rights */
 }
+
+bool host_port_accepts(const char *host, uint16_t port)
+{
+    struct place place;
+
+    return parse_place(host, port, &place) && try_connect(&place) == 0;
+}

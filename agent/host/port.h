@@ -29,4 +29,8 @@ bool host_tcp_parse(const char *line, struct host_tcp_socket *out);
 enum ls_err host_port_check_free(const char *host, uint16_t port,
                                  struct ls_diag *diag) LS_NODISCARD;
 
+/* Does somebody accept connections there? A literal address of this machine. Blocks for at most a
+ * second. */
+bool host_port_accepts(const char *host, uint16_t port);
+
 #endif

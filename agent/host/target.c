@@ -25,6 +25,19 @@ void host_target_main_hook(int argc, char **argv)
     host_supervisor_main_hook(argc, argv);
 }
 
+int host_signal_number(const char *name)
+{
+    if (strncmp(name, "SIG", 3) == 0)
+        name += 3;
+    for (int i = 1; i < SIGRTMIN; i++) {
+        const char *abbreviation = sigabbrev_np(i);
+
+        if (abbreviation != NULL && strcmp(abbreviation, name) == 0)
+            return i;
+    }
+    return SIGTERM;
+}
+
 /* ---- events, of the target's thread */
 
 static void emit(struct host_target *t, struct host_target_event *event)

@@ -82,7 +82,9 @@ struct host_target_spec {
     const char *cpus;          /* list; "" or NULL: as the agent's own */
     const char *host;          /* literal address */
     uint16_t port;
-    const struct load_workload *ready; /* its request 0 must be answered as expected */
+    /* Its request 0 must be answered as expected; NULL: a service, whose port (0: it has none) is
+     * to accept connections. */
+    const struct load_workload *ready;
     int64_t ready_timeout_ns;
     uint32_t ready_processes; /* of it, that must have taken a connection; 0, 1: it answers */
     int stop_signal;
@@ -165,6 +167,9 @@ struct host_usage {
     uint64_t cgroup_memory_bytes;
     uint64_t cgroup_memory_peak_bytes; /* since host_target_reset_peak() */
 };
+
+/* Of a name with or without SIG; SIGTERM if there is none such. */
+int host_signal_number(const char *name);
 
 /* Call from main() first, before any option is read, thread started or nng called: the supervisor
  * is a fresh exec of the agent's own binary, and if this process was started as one, it does not

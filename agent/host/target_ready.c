@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/host/port.h"
 #include "agent/host/serving.h"
 #include "agent/load/probe.h"
 #include "common/clock.h"
@@ -244,4 +245,30 @@ enum ls_err host_target_await_ready(struct host_target *t)
     if (rc == LS_OK)
         look_at_binary(t);
     return rc;
+}
+
+/* A service: whatever it is that it speaks, it takes connections; without a port, it runs. */
+enum ls_err host_target_await_accepting(struct host_target *t)
+{
+    int64_t deadline_ns = t->begun_ns + t->spec.ready_timeout_ns;
+
+    for (;;) {
+        bool ready = t->spec.port == 0 || host_port_accepts(t->spec.host, t->spec.port);
+
+        host_target_wait(t, ls_clock_mono_ns() + (ready ? 0 : RETRY_REFUSED_NS));
+        if (t->exited || t->lost) /* who accepts is not the program that was started */
+            return host_target_explain_end(t, "before it was ready");
+        if (host_target_stop_asked(t))
+            return LS_ESTATE;
+        if (ready) {
+            t->up_after_ns = ls_clock_mono_ns() - t->begun_ns;
+            return LS_OK;
+        }
+        if (ls_clock_mono_ns() >= deadline_ns) {
+            t->code = "not_ready";
+            return ls_fail(
+                &t->diag, LS_ETIMEOUT, "it did not accept a connection on %s port %u within %.3g s",
+                t->spec.host, t->spec.port, (double)t->spec.ready_timeout_ns / LS_NS_PER_S);
+        }
+    }
 }

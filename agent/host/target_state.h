@@ -88,6 +88,7 @@ enum ls_err host_target_bring_up(struct host_target *t) LS_NODISCARD;
 
 /* Its last step. */
 enum ls_err host_target_await_ready(struct host_target *t) LS_NODISCARD;
+enum ls_err host_target_await_accepting(struct host_target *t) LS_NODISCARD;
 /* A step of it: is what the supervisor is to start there, and of which version? */
 enum ls_err host_target_probe(struct host_target *t) LS_NODISCARD;
 

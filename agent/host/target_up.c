@@ -404,7 +404,7 @@ static enum ls_err start_program(struct host_target *t)
 static enum ls_err await(struct host_target *t)
 {
     if (t->spec.series == NULL)
-        return host_target_await_ready(t);
+        return t->spec.ready != NULL ? host_target_await_ready(t) : host_target_await_accepting(t);
     t->code = "runs_failed";
     return host_series_run(t->spec.series, t);
 }

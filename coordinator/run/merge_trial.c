@@ -816,6 +816,19 @@ static const struct merge_agent *find_server(const struct coord_merge *merge)
     return NULL;
 }
 
+static void fill_services(struct finish *f, const Ls__ServerReport *report)
+{
+    f->trial->services = calloc(report->n_services + 1, sizeof(Ls__ServiceUse *));
+    f->no_memory = f->no_memory || f->trial->services == NULL;
+    for (size_t i = 0; i < report->n_services && !f->no_memory; i++) {
+        Ls__ServiceUse *copy = coord_message_copy(report->services[i]);
+
+        if (copy != NULL)
+            f->trial->services[f->trial->n_services++] = copy;
+        f->no_memory = copy == NULL;
+    }
+}
+
 static void fill_server(struct finish *f, const struct merge_agent *agent)
 {
     Ls__Server *server;
@@ -844,6 +857,7 @@ static void fill_server(struct finish *f, const struct merge_agent *agent)
         server->stopped_by_us = agent->down->stopped_by_us;
         set_string(f, &server->governor_before, agent->down->governor_before);
         set_string(f, &server->governor_after, agent->down->governor_after);
+        fill_services(f, agent->down);
         server->oom_kills = agent->down->oom_kills;
         server->left_over = agent->down->left_over;
         fill_exits(f, server, agent->down);

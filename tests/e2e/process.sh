@@ -142,6 +142,33 @@ holds out '(() => {
 expect 0 "$lockstep" report result --format markdown
 says out '2500 /s'
 
+# A program beside it is started before it, awaited, and stopped after it; one that does not come up
+# ends the trial, and so does one that goes away.
+ports=$(free_port 2)
+port=${ports%% *}
+other=${ports##* }
+serve="'$agent', respond, --listen, '{host}:{port}', --die-with-parent"
+cat >ask.mjs <<'JS'
+console.log(await (await fetch(`http://127.0.0.1:${process.env.SERVICE}/`)).text());
+JS
+plan '  - {name: node, command: [node]}' "  - name: w
+    services: [{name: web, command: [$serve], port: $port}]
+    process: {args: [ask.mjs], files: [ask.mjs], env: {SERVICE: '$port'}, runs: 2, expect: {output: \"Hello, World!\n\"}}"
+run 0
+holds out 'r.trials[0].services.length === 1 && r.trials[0].services[0].name === "web" &&
+    r.trials[0].services[0].stopped_by_us && r.trials[0].services[0].up_after_ns > 0'
+port_is_free "$port" || fail "port $port is still in use"
+# service COMMAND TEXT: the trial ends with that service, and these words.
+service() {
+    plan '  - {name: "true", command: ["true"]}' "  - name: w
+    services: [{name: web, command: [$serve], port: $port}, {name: bad, command: $1, port: $other, timeout: 500ms}]
+    process: {runs: 2}"
+    run 3
+    holds out "r.trials[0].reasons[0].code === 'service' && r.trials[0].reasons[0].text.includes('$2')"
+}
+service '[sh, -c, "exit 5"]' 'service bad: the target ended before it was ready: exit 5'
+service '[sleep, "1000"]' 'service bad: it did not accept a connection'
+
 # Two that should compute the same, and do not: the later one is refused.
 sed 's/abc/xyz/' script.mjs >other.mjs
 plan '  - {name: a, command: [node, script.mjs], files: [script.mjs]}
