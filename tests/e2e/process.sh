@@ -144,9 +144,7 @@ says out '2500 /s'
 
 # A program beside it is started before it, awaited, and stopped after it; one that does not come up
 # ends the trial, and so does one that goes away.
-ports=$(free_port 2)
-port=${ports%% *}
-other=${ports##* }
+port=$(free_port)
 serve="'$agent', respond, --listen, '{host}:{port}', --die-with-parent"
 cat >ask.mjs <<'JS'
 console.log(await (await fetch(`http://127.0.0.1:${process.env.SERVICE}/`)).text());
@@ -160,6 +158,7 @@ holds out 'r.trials[0].services.length === 1 && r.trials[0].services[0].name ===
 port_is_free "$port" || fail "port $port is still in use"
 # service COMMAND TEXT: the trial ends with that service, and these words.
 service() {
+    other=$(free_port)
     plan '  - {name: "true", command: ["true"]}' "  - name: w
     services: [{name: web, command: [$serve], port: $port}, {name: bad, command: $1, port: $other, timeout: 500ms}]
     process: {runs: 2}"
