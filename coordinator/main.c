@@ -27,6 +27,8 @@ static const struct {
     { "report", coord_cmd_report, "DIR", "renders a result again" },
     { "compare", coord_cmd_compare, "DIR..",
       "says what became better or worse, and fails if it shall" },
+    { "history", coord_cmd_history, "WORD",
+      "what runs have found over time, and where it changed" },
     { "bundle", coord_cmd_bundle, "DIR", "puts a result, its raw data and its plan into one file" },
     { "rerun", coord_cmd_rerun, "FILE", "runs a bundle's plan here and compares" },
     { "verify", coord_cmd_verify, "DIR",
