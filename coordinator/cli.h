@@ -20,6 +20,7 @@ int coord_cmd_check(int argc, char **argv);
 int coord_cmd_pki(int argc, char **argv);
 int coord_cmd_bundle(int argc, char **argv);
 int coord_cmd_history(int argc, char **argv);
+int coord_cmd_metrics(int argc, char **argv);
 int coord_cmd_report(int argc, char **argv);
 int coord_cmd_rerun(int argc, char **argv);
 int coord_cmd_verify(int argc, char **argv);

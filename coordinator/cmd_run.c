@@ -16,6 +16,7 @@ struct arguments {
     const char *keys;
     const char *merge;
     const char *resume;
+    const char *metrics;
     int64_t wait_ns;
     struct ls_option_list set;
     struct ls_option_list labels;
@@ -46,6 +47,8 @@ static const struct ls_option run_rows[] = {
       "goes into the result, for 'lockstep history': commit=1a2b3c" },
     { "merge", 0, LS_OPTION_TEXT, ROW(merge), "DIR", NULL, 1, 0,
       "take what is not run (--only) from the older result in DIR, with its dates" },
+    { "metrics", 0, LS_OPTION_TEXT, ROW(metrics), "ADDRESS", NULL, 1, 0,
+      "figures for Prometheus at http://ADDRESS/metrics while it runs: a port, or ADDRESS:PORT" },
     { "resume", 0, LS_OPTION_TEXT, ROW(resume), "DIR", NULL, 1, 0,
       "go on with the run whose result is in DIR, at its first missing trial; PLAN may be left out" },
     { "quick", 0, LS_OPTION_FLAG, ROW(quick), NULL, NULL, 1, 0,
@@ -107,6 +110,7 @@ static int run_or_check(const struct ls_option *rows, size_t count, bool check_o
                                                  .seed = args.seed,
                                                  .set = args.set,
                                                  .labels = args.labels,
+                                                 .metrics = args.metrics,
                                                  .quick = args.quick,
                                                  .json = args.json,
                                                  .quiet = args.quiet,

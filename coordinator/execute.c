@@ -169,6 +169,7 @@ static int run(const struct coord_execute_options *options, const struct prepare
                                                .set_count = options->set.count,
                                                .labels = options->labels.items,
                                                .label_count = options->labels.count,
+                                               .metrics = options->metrics,
                                                .only = options->only,
                                                .resumed = options->resumed,
                                                .merge = options->merge,

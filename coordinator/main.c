@@ -29,6 +29,7 @@ static const struct {
       "says what became better or worse, and fails if it shall" },
     { "history", coord_cmd_history, "WORD",
       "what runs have found over time, and where it changed" },
+    { "metrics", coord_cmd_metrics, "DIR", "a result's figures as Prometheus reads them" },
     { "bundle", coord_cmd_bundle, "DIR", "puts a result, its raw data and its plan into one file" },
     { "rerun", coord_cmd_rerun, "FILE", "runs a bundle's plan here and compares" },
     { "verify", coord_cmd_verify, "DIR",

@@ -180,6 +180,12 @@ static enum ls_err look_around(struct run *r, struct ls_diag *diag)
     if (rc == LS_OK)
         rc = coord_limits_files(r->servers + r->clients, diag);
     r->unusable = rc != LS_OK;
+    if (rc == LS_OK && r->options->metrics != NULL) {
+        rc = coord_metrics_start(r->options->metrics, &r->metrics, diag);
+        r->unusable = rc != LS_OK;
+        if (rc == LS_OK)
+            coord_progress_say(r->progress, "metrics: %s", coord_metrics_url(r->metrics));
+    }
     if (rc == LS_OK)
         rc = run_create_fleet(r, diag);
     if (rc != LS_OK)
@@ -228,6 +234,7 @@ static void tear_down(struct run *r)
     coord_cpus_fini(&r->cpus);
     if (r->calibration != NULL)
         ls__calibration__free_unpacked(r->calibration, NULL);
+    coord_metrics_stop(r->metrics);
     coord_progress_destroy(r->progress);
     r->progress = NULL;
     if (r->loop == NULL)

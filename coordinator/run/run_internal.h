@@ -17,6 +17,7 @@
 #include "coordinator/run/ship.h"
 #include "coordinator/run/trial.h"
 #include "coordinator/signals.h"
+#include "coordinator/web/metrics.h"
 
 struct run {
     const struct coord_run_options *options;
@@ -27,6 +28,8 @@ struct run {
     struct coord_store *store;       /* owned; NULL: nothing is written */
     struct coord_signer *signer;     /* owned; NULL: no keys, nothing is signed */
     struct coord_progress *progress; /* owned */
+    struct coord_metrics *metrics;   /* owned; NULL: nobody asked for figures */
+    int64_t metrics_next_ns;         /* when they are published again */
     uint32_t servers;                /* places 0 .. servers - 1 of the fleet */
     uint32_t clients;
     struct ls_cpuset allowed;     /* what this process may use */

@@ -12,6 +12,8 @@
 #include "coordinator/exit.h"
 #include "coordinator/run/run_internal.h"
 
+#define METRICS_NS (500 * LS_NS_PER_MS) /* from one publication to the next */
+
 /* ---- events */
 
 void run_on_signal(void *ctx, int number)
@@ -148,6 +150,39 @@ const struct coord_fleet_env run_fleet_env = {
 
 /* ---- the loop */
 
+/* Figures of now, for whoever scrapes them. */
+static void publish(struct run *r, const char *phase, const struct coord_merge_progress *latest,
+                    int64_t now_ns)
+{
+    struct coord_metrics_now now = { .phase = phase };
+    struct ls_buf text;
+
+    if (r->metrics == NULL || now_ns < r->metrics_next_ns)
+        return;
+    r->metrics_next_ns = now_ns + METRICS_NS;
+    if (r->machine != NULL) {
+        now.target = r->trial->target->name;
+        now.workload = r->trial->workload->name;
+        now.index = r->trial->index;
+        now.repetition = r->trial->repetition;
+    }
+    if (latest != NULL) {
+        now.has_interval = true;
+        now.length_ns = latest->length_ns;
+        now.completed = latest->completed;
+        now.errors = latest->errors;
+        now.p50_ns = latest->p50_ns;
+        now.p99_ns = latest->p99_ns;
+        now.max_ns = latest->max_ns;
+    }
+    for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++)
+        now.agents += coord_fleet_agent(r->fleet, i)->up;
+    ls_buf_init(&text, COORD_METRICS_MAX);
+    if (coord_metrics_text(r->result, &now, &text, NULL) == LS_OK)
+        coord_metrics_publish(r->metrics, (struct ls_bytes){ text.data, text.len });
+    ls_buf_fini(&text);
+}
+
 static void show(struct run *r, int64_t now_ns)
 {
     struct coord_merge_progress latest;
@@ -156,8 +191,10 @@ static void show(struct run *r, int64_t now_ns)
     int64_t end_ns = 0;
     const Ls__Workload *w;
 
-    if (r->machine == NULL)
+    if (r->machine == NULL) {
+        publish(r, "", NULL, now_ns);
         return;
+    }
     w = r->trial->workload;
     phase = coord_stage_name(coord_machine_stage(r->machine));
     if (coord_machine_stage(r->machine) == COORD_STAGE_LOAD) {
@@ -171,6 +208,7 @@ static void show(struct run *r, int64_t now_ns)
         known = coord_merge_latest(r->merge, &latest) ? &latest : NULL;
     }
     coord_progress_update(r->progress, now_ns, phase, end_ns, known);
+    publish(r, phase, known, now_ns);
 }
 
 /* Waits for the next event, at most until due_ns, and does what is due. */
