@@ -24,14 +24,20 @@ static void to_hex(const unsigned char raw[SHA256_DIGEST_LENGTH], char out[LS_SH
     out[LS_SHA256_HEX - 1] = '\0';
 }
 
-void ls_sha256_hex(struct ls_bytes data, char out[LS_SHA256_HEX])
+void ls_sha256(struct ls_bytes data, unsigned char out[LS_SHA256_BYTES])
 {
-    unsigned char raw[SHA256_DIGEST_LENGTH];
     SHA256_CTX ctx;
 
     (void)SHA256_Init(&ctx);
     (void)SHA256_Update(&ctx, data.data, data.len);
-    (void)SHA256_Final(raw, &ctx);
+    (void)SHA256_Final(out, &ctx);
+}
+
+void ls_sha256_hex(struct ls_bytes data, char out[LS_SHA256_HEX])
+{
+    unsigned char raw[SHA256_DIGEST_LENGTH];
+
+    ls_sha256(data, raw);
     to_hex(raw, out);
 }
 

@@ -9,9 +9,11 @@
 #include "common/err.h"
 
 #define LS_SHA256_HEX        65 /* with the NUL */
+#define LS_SHA256_BYTES      32
 #define LS_HMAC_SHA256_BYTES 32
 #define LS_SHA1_BYTES        20
 
+void ls_sha256(struct ls_bytes data, unsigned char out[LS_SHA256_BYTES]);
 void ls_sha256_hex(struct ls_bytes data, char out[LS_SHA256_HEX]);
 /* LS_EIO, with the reason. */
 enum ls_err ls_sha256_file(const char *path, char out[LS_SHA256_HEX],

@@ -17,7 +17,7 @@ struct arguments {
 
 static const struct ls_option rows[] = {
     { "format", 'f', LS_OPTION_TEXT, offsetof(struct arguments, format), "FORMAT", "text", 1, 0,
-      "text, json, csv or markdown" },
+      "text, json, csv, markdown or html" },
     { "json", 0, LS_OPTION_FLAG, offsetof(struct arguments, json), NULL, NULL, 1, 0,
       "the same as --format json" },
     { "help", 'h', LS_OPTION_FLAG, offsetof(struct arguments, help), NULL, NULL, 1, 0,
@@ -57,7 +57,7 @@ int coord_cmd_report(int argc, char **argv)
         LS_OK)
         return coord_cli_fail(json, COORD_EXIT_USAGE, diag.text);
     if (args.help) {
-        (void)printf("usage: lockstep report DIR [--format text|json|csv|markdown]\n\n");
+        (void)printf("usage: lockstep report DIR [--format text|json|csv|markdown|html]\n\n");
         ls_options_help(rows, LS_ARRAY_LEN(rows), stdout);
         return COORD_EXIT_OK;
     }

@@ -149,6 +149,36 @@ void coord_escape_csv(struct ls_buf *out, const char *text)
         ls_buf_adds(out, "\"");
 }
 
+static void put_json(struct ls_buf *out, const struct shown *shown)
+{
+    if (strchr("\"\\<>&", *shown->bytes) != NULL)
+        ls_buf_addf(out, "\\u%04x", (unsigned)*shown->bytes);
+    else
+        ls_buf_add(out, shown->bytes, shown->len);
+}
+
+void coord_escape_json(struct ls_buf *out, const char *text, size_t most)
+{
+    struct ls_buf start;
+    size_t len = strnlen(text, most + 1);
+
+    ls_buf_adds(out, "\"");
+    if (len <= most) {
+        each(out, text, put_json);
+    } else {
+        /* Not within a character. */
+        for (len = most; len > 0 && ((unsigned char)text[len] & 0xc0) == 0x80;)
+            len--;
+        ls_buf_init(&start, most + 1);
+        ls_buf_add(&start, text, len);
+        each(out, start.data != NULL ? (const char *)start.data : "", put_json);
+        out->ok = out->ok && start.ok;
+        ls_buf_fini(&start);
+        ls_buf_adds(out, "\xe2\x80\xa6"); /* an ellipsis */
+    }
+    ls_buf_adds(out, "\"");
+}
+
 size_t coord_text_width(const char *escaped)
 {
     size_t width = 0;

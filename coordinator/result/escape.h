@@ -17,6 +17,10 @@ void coord_escape_markdown(struct ls_buf *out, const char *text);
  * gets an apostrophe before it. */
 void coord_escape_csv(struct ls_buf *out, const char *text);
 
+/* A JSON string, quotes included, that may stand in a page's <script>: nothing in it ends one. Of
+ * what is longer than most bytes the rest is cut off, and shown so. */
+void coord_escape_json(struct ls_buf *out, const char *text, size_t most);
+
 /* Columns that text takes once escaped: its characters. */
 size_t coord_text_width(const char *escaped);
 

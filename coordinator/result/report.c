@@ -6,7 +6,7 @@
 #include "common/msg_json.h"
 #include "coordinator/result/report_parts.h"
 
-static const char *const names[] = { "text", "json", "csv", "markdown" };
+static const char *const names[] = { "text", "json", "csv", "markdown", "html" };
 static_assert(LS_ARRAY_LEN(names) == COORD_REPORT_FORMAT_COUNT, "a name for each format");
 
 enum ls_err coord_report_parse_format(const char *name, enum coord_report_format *out,
@@ -18,7 +18,7 @@ enum ls_err coord_report_parse_format(const char *name, enum coord_report_format
             return LS_OK;
         }
     }
-    return ls_fail(diag, LS_EINVAL, "no report format \"%.40s\": text, json, csv or markdown",
+    return ls_fail(diag, LS_EINVAL, "no report format \"%.40s\": text, json, csv, markdown or html",
                    name);
 }
 
@@ -56,6 +56,9 @@ enum ls_err coord_report(const Ls__Result *result, enum coord_report_format form
         break;
     case COORD_REPORT_MARKDOWN:
         coord_report_markdown(result, out);
+        break;
+    case COORD_REPORT_HTML:
+        coord_report_html(result, options != NULL ? options : &plain, out);
         break;
     default:
         coord_report_text(result, options != NULL ? options : &plain, out);

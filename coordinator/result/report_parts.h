@@ -10,6 +10,8 @@
 void coord_report_text(const Ls__Result *result, const struct coord_report_options *options,
                        struct ls_buf *out);
 void coord_report_markdown(const Ls__Result *result, struct ls_buf *out);
+void coord_report_html(const Ls__Result *result, const struct coord_report_options *options,
+                       struct ls_buf *out);
 /* Escaped text, broken at blanks into lines of at most columns; a longer word stays whole. */
 void coord_report_wrap(struct ls_buf *out, unsigned columns, const char *text, const char *indent,
                        const char *hang);
@@ -76,6 +78,8 @@ void coord_part_cells(const Ls__Result *result, const char *workload, struct coo
 void coord_part_process_details(const Ls__Trial *trial, struct coord_say *say);
 /* What is to be known of a workload's summary: trials left out, spread. */
 void coord_part_notes(const Ls__Result *result, const char *workload, struct coord_say *say);
+/* "Verdict: 5 valid, 1 suspect, 0 invalid"; nothing where there is no trial. */
+void coord_part_verdict(const Ls__Result *result, struct coord_say *say);
 /* Each reason once, with the trials that it holds for, worst first. */
 void coord_part_reasons(const Ls__Result *result, struct coord_say *say);
 /* Requests, connections, server, clients of one trial, a line each. */

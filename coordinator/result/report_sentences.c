@@ -298,7 +298,31 @@ void coord_part_method(const Ls__Result *result, struct coord_say *to)
             fewest, COORD_STATS_ENOUGH);
 }
 
-/* ---- reasons */
+/* ---- the verdict and its reasons */
+
+void coord_part_verdict(const Ls__Result *result, struct coord_say *to)
+{
+    unsigned counts[4] = { 0 };
+    char not_run[48] = "";
+    enum coord_style style;
+
+    for (size_t i = 0; i < result->n_trials; i++) {
+        Ls__Verdict verdict = result->trials[i]->verdict;
+
+        counts[verdict <= LS__VERDICT__VERDICT_NONE ? verdict : LS__VERDICT__VERDICT_INVALID]++;
+    }
+    style = counts[LS__VERDICT__VERDICT_INVALID] > 0   ? COORD_STYLE_BAD
+            : counts[LS__VERDICT__VERDICT_SUSPECT] > 0 ? COORD_STYLE_WARN
+                                                       : COORD_STYLE_GOOD;
+    if (counts[LS__VERDICT__VERDICT_NONE] > 0)
+        (void)snprintf(not_run, sizeof(not_run), ", %u not run", counts[LS__VERDICT__VERDICT_NONE]);
+    if (result->n_trials == 1)
+        say(to, style, "Verdict: %s", coord_trial_label(result->trials[0]));
+    else if (result->n_trials > 1)
+        say(to, style, "Verdict: %u valid, %u suspect, %u invalid%s",
+            counts[LS__VERDICT__VERDICT_VALID], counts[LS__VERDICT__VERDICT_SUSPECT],
+            counts[LS__VERDICT__VERDICT_INVALID], not_run);
+}
 
 static bool same(const Ls__Reason *a, const Ls__Reason *b)
 {

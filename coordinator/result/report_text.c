@@ -227,35 +227,6 @@ static void single(struct page *page, const Ls__Result *result)
     searches(page, result);
 }
 
-static void verdict_line(struct page *page, const Ls__Result *result)
-{
-    unsigned counts[4] = { 0 };
-    char text[128], not_run[48] = "";
-
-    for (size_t i = 0; i < result->n_trials; i++) {
-        Ls__Verdict verdict = result->trials[i]->verdict;
-
-        counts[verdict <= LS__VERDICT__VERDICT_NONE ? verdict : LS__VERDICT__VERDICT_INVALID]++;
-    }
-    if (result->n_trials == 0)
-        return;
-    if (counts[LS__VERDICT__VERDICT_NONE] > 0)
-        (void)snprintf(not_run, sizeof(not_run), ", %u not run", counts[LS__VERDICT__VERDICT_NONE]);
-    (void)snprintf(text, sizeof(text), "Verdict: %u valid, %u suspect, %u invalid%s",
-                   counts[LS__VERDICT__VERDICT_VALID], counts[LS__VERDICT__VERDICT_SUSPECT],
-                   counts[LS__VERDICT__VERDICT_INVALID], not_run);
-    if (result->n_trials == 1)
-        (void)snprintf(text, sizeof(text), "Verdict: %s", coord_trial_label(result->trials[0]));
-    ls_buf_adds(page->out, "\n");
-    page->indent = "";
-    sentence(page,
-             counts[LS__VERDICT__VERDICT_INVALID] > 0   ? COORD_STYLE_BAD
-             : counts[LS__VERDICT__VERDICT_SUSPECT] > 0 ? COORD_STYLE_WARN
-                                                        : COORD_STYLE_GOOD,
-             text);
-    page->indent = "  ";
-}
-
 void coord_report_text(const Ls__Result *result, const struct coord_report_options *options,
                        struct ls_buf *out)
 {
@@ -274,7 +245,11 @@ void coord_report_text(const Ls__Result *result, const struct coord_report_optio
         single(&page, result);
     else
         all_trials(&page, result);
-    verdict_line(&page, result);
+    if (result->n_trials > 0)
+        ls_buf_adds(out, "\n");
+    page.indent = "";
+    coord_part_verdict(result, &to);
+    page.indent = "  ";
     coord_part_reasons(result, &to);
     section(&page, "Targets", result, coord_part_targets);
     section(&page, "Hosts", result, coord_part_hosts);

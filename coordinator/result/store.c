@@ -288,6 +288,12 @@ enum ls_err coord_store_plan(struct coord_store *store, struct ls_bytes text, st
     return rc;
 }
 
+enum ls_err coord_store_report(struct coord_store *store, struct ls_bytes page,
+                               struct ls_diag *diag)
+{
+    return put(store, COORD_REPORT_FILE, page, diag);
+}
+
 static enum ls_err format_hosts(const Ls__Result *result, struct ls_buf *out)
 {
     ls_buf_adds(out, "[");

@@ -1,6 +1,6 @@
 /* coordinator/result/store.h - the result folder: whole files or none.
  *
- *     DIR/plan.yaml  environment.json  result.json  SHA256SUMS
+ *     DIR/plan.yaml  environment.json  result.json  report.html  SHA256SUMS
  *     DIR/coordinator.pem  SHA256SUMS.sig      when there are keys to sign with
  *     DIR/trials/001-node-hello-r1/  merged.hlog  client-NAME.hlog  intervals.csv  server.csv
  *                                    target.log  runs.csv  trial.json
@@ -47,6 +47,9 @@ void coord_store_sign(struct coord_store *store, struct coord_signer *signer);
 
 enum ls_err coord_store_plan(struct coord_store *store, struct ls_bytes text,
                              struct ls_diag *diag) LS_NODISCARD;
+/* report.html; its sum is written with the next result. */
+enum ls_err coord_store_report(struct coord_store *store, struct ls_bytes page,
+                               struct ls_diag *diag) LS_NODISCARD;
 /* result.json, environment.json from its hosts, and SHA256SUMS over everything that is in the
  * folder, with its signature: when it fails, all are as they were. */
 enum ls_err coord_store_result(struct coord_store *store, const Ls__Result *result,

@@ -10,6 +10,7 @@
 
 #define COORD_RESULT_FILE "result.json"
 #define COORD_PLAN_FILE   "plan.yaml"
+#define COORD_REPORT_FILE "report.html"
 #define COORD_HOSTS_FILE  "environment.json"
 #define COORD_TRIALS_DIR  "trials"
 /* Of SHA256SUMS, and the certificate of whose key it is by (which SHA256SUMS lists). */

@@ -6,9 +6,10 @@
 
 #include "coordinator/result/escape.h"
 
-#define INDENT    "  "
-#define GAP       2
-#define SHOWN_MAX (1u << 20) /* bytes of one escaped cell */
+#define INDENT        "  "
+#define GAP           2
+#define SHOWN_MAX     (1u << 20) /* bytes of one escaped cell */
+#define JSON_CELL_MAX 200u       /* bytes of a name on a page */
 
 void coord_table_init(struct coord_table *table, const struct coord_column *columns, size_t count)
 {
@@ -322,4 +323,57 @@ void coord_table_write_csv(const struct coord_table *table, struct ls_buf *out)
             ls_buf_adds(out, coord_unit_exact(cell->value, number, sizeof(number)));
         ls_buf_adds(out, (i + 1) % table->column_count == 0 ? "\n" : ",");
     }
+}
+
+/* ---- json */
+
+const char *coord_style_name(enum coord_style style)
+{
+    static const char *const names[] = { "", "good", "warn", "bad" };
+
+    return names[style];
+}
+
+static void write_json_cell(const struct coord_cell *cell, struct ls_buf *out)
+{
+    char number[48];
+
+    if (cell->empty) {
+        ls_buf_adds(out, "null");
+    } else if (cell->text == NULL) {
+        ls_buf_adds(out, "[\"");
+        add_number(cell, out);
+        ls_buf_adds(out, "\",");
+        ls_buf_addf(out, "%s]", coord_unit_exact(cell->value, number, sizeof(number)));
+    } else if (cell->style == COORD_STYLE_NONE) {
+        coord_escape_json(out, cell->text, JSON_CELL_MAX);
+    } else {
+        ls_buf_adds(out, "[");
+        coord_escape_json(out, cell->text, JSON_CELL_MAX);
+        ls_buf_addf(out, ",\"%s\"]", coord_style_name(cell->style));
+    }
+}
+
+void coord_table_write_json(const struct coord_table *table, struct ls_buf *out)
+{
+    size_t columns = table->column_count;
+
+    out->ok = out->ok && table->ok;
+    if (!out->ok)
+        return;
+    ls_buf_adds(out, "{\"columns\":[");
+    for (size_t i = 0; i < columns; i++) {
+        ls_buf_adds(out, i == 0 ? "[" : ",[");
+        coord_escape_json(out, table->columns[i].title, JSON_CELL_MAX);
+        ls_buf_adds(out, table->columns[i].left ? ",true]" : ",false]");
+    }
+    ls_buf_adds(out, "],\"rows\":[");
+    for (size_t i = 0; i < row_count(table) * columns; i++) {
+        if (i % columns == 0)
+            ls_buf_adds(out, i == 0 ? "[" : "],[");
+        else
+            ls_buf_adds(out, ",");
+        write_json_cell(&table->cells[i], out);
+    }
+    ls_buf_adds(out, row_count(table) > 0 ? "]]}" : "]}");
 }

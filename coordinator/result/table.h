@@ -53,8 +53,13 @@ void coord_table_maybe(struct coord_table *table, bool there, double value, enum
 void coord_table_write_text(const struct coord_table *table, unsigned width, bool colour,
                             struct ls_buf *out);
 void coord_table_write_markdown(const struct coord_table *table, struct ls_buf *out);
+/* {"columns": [[title, left]], "rows": [[cell]]}; a cell is null, a text, [text, style], or of a
+ * number [rounded, exact]. For a page's <script> (escape.h). */
+void coord_table_write_json(const struct coord_table *table, struct ls_buf *out);
 void coord_table_write_csv(const struct coord_table *table, struct ls_buf *out);
 
+/* "good", "warn", "bad"; "" of none. */
+const char *coord_style_name(enum coord_style style);
 /* ANSI for a style, "" without colour. */
 const char *coord_style_begin(enum coord_style style, bool colour);
 const char *coord_style_end(enum coord_style style, bool colour);

@@ -428,6 +428,7 @@ static void add_counts(struct merge_point *point, const Ls__IntervalReport *repo
     if (report->length_ns > point->length_ns)
         point->length_ns = report->length_ns;
     point->used = true;
+    point->scheduled += report->measure != NULL ? report->measure->scheduled : 0;
     point->ok += report->measure != NULL ? report->measure->ok : 0;
     point->errors += coord_requests_errors(report->measure);
     point->warmup_ok += report->warmup != NULL ? report->warmup->ok : 0;

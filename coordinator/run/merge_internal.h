@@ -82,6 +82,7 @@ struct merge_point {
     int64_t length_ns;
     uint64_t warmup_ok;
     uint64_t warmup_errors;
+    uint64_t scheduled;
     uint64_t ok;
     uint64_t errors;
     int64_t p50_ns;

@@ -531,6 +531,7 @@ static void fill_intervals(struct finish *f)
             return;
         interval->at_ns = (int64_t)i * step - merge->options.warmup_ns;
         interval->length_ns = point->length_ns;
+        interval->scheduled = point->scheduled;
         interval->completed = point->ok;
         interval->errors = point->errors;
         interval->p50_ns = point->p50_ns;

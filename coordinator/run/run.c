@@ -12,6 +12,7 @@
 #include "coordinator/bundle/plan_files.h"
 #include "coordinator/exit.h"
 #include "coordinator/pki/sign.h"
+#include "coordinator/result/report.h"
 #include "coordinator/result/summary.h"
 #include "coordinator/run/fill.h"
 #include "coordinator/run/labels.h"
@@ -23,7 +24,8 @@
 #define RESTARTS_MAX    3u
 #define SAME_SECOND_MAX 99u /* runs of a plan */
 
-static enum ls_err save(struct run *r, struct ls_diag *diag)
+/* What follows from the trials and the fleet as they are now. */
+static enum ls_err complete_result(struct run *r, struct ls_diag *diag)
 {
     enum ls_err rc;
 
@@ -31,11 +33,14 @@ static enum ls_err save(struct run *r, struct ls_diag *diag)
     rc = coord_summary_build(r->result);
     if (rc == LS_OK)
         rc = coord_pages_build(r->result, r->options->plan);
-    if (rc != LS_OK)
-        return ls_fail(diag, rc, "out of memory for the summary");
-    if (r->store == NULL)
-        return LS_OK;
-    return coord_store_result(r->store, r->result, diag);
+    return rc == LS_OK ? rc : ls_fail(diag, rc, "out of memory for the summary");
+}
+
+static enum ls_err save(struct run *r, struct ls_diag *diag)
+{
+    enum ls_err rc = complete_result(r, diag);
+
+    return rc == LS_OK && r->store != NULL ? coord_store_result(r->store, r->result, diag) : rc;
 }
 
 /* Agents that were lost are started anew for the next trial, but not for ever; remote ones are
@@ -258,6 +263,34 @@ static int exit_status(const struct run *r, enum ls_err rc)
     return r->invalid ? COORD_EXIT_INVALID : COORD_EXIT_OK;
 }
 
+/* For whoever opens the folder. Without it the result is no worse. */
+static void write_report(struct run *r)
+{
+    struct ls_diag diag = { 0 };
+    struct ls_buf page;
+    enum ls_err rc;
+
+    ls_buf_init(&page, COORD_RESULT_MAX_BYTES);
+    rc = coord_report(r->result, COORD_REPORT_HTML,
+                      &(struct coord_report_options){ .dir = coord_store_dir(r->store) }, &page,
+                      &diag);
+    if (rc == LS_OK)
+        rc = coord_store_report(r->store, (struct ls_bytes){ page.data, page.len }, &diag);
+    if (rc != LS_OK)
+        coord_progress_say(r->progress, "lockstep: no report.html: %s", diag.text);
+    ls_buf_fini(&page);
+}
+
+static enum ls_err save_with_report(struct run *r, struct ls_diag *diag)
+{
+    enum ls_err rc = complete_result(r, diag);
+
+    if (rc != LS_OK || r->store == NULL)
+        return rc;
+    write_report(r);
+    return coord_store_result(r->store, r->result, diag);
+}
+
 /* The last word on the run, in the result and on the disk. */
 static int finish(struct run *r, enum ls_err rc, struct ls_diag *diag)
 {
@@ -272,7 +305,7 @@ static int finish(struct run *r, enum ls_err rc, struct ls_diag *diag)
     else if (rc != LS_OK)
         coord_progress_say(r->progress, "lockstep: %s", diag->text);
     coord_fill_end(r->result, status, rc != LS_OK || r->interrupted ? diag->text : "");
-    if (!r->begun || save(r, diag) == LS_OK)
+    if (!r->begun || save_with_report(r, diag) == LS_OK)
         return status;
     coord_progress_say(r->progress, "lockstep: %s", diag->text);
     if (status != COORD_EXIT_OK && status != COORD_EXIT_INVALID)

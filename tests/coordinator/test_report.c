@@ -318,7 +318,7 @@ static void formats_are_known_by_name(void **state)
     assert_int_equal(format, COORD_REPORT_MARKDOWN);
     assert_int_equal(coord_report_parse_format("xml", &format, &diag), LS_EINVAL);
     assert_int_equal(format, COORD_REPORT_MARKDOWN);
-    assert_string_equal(diag.text, "no report format \"xml\": text, json, csv or markdown");
+    assert_string_equal(diag.text, "no report format \"xml\": text, json, csv, markdown or html");
 }
 
 /* ---- memory */

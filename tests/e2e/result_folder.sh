@@ -101,9 +101,9 @@ refused 'Not a directory' file/below
 same 'what was there' precious "$(cat file)"
 refused '/proc' /proc/lockstep
 
-# Files may not grow beyond 24 KiB.
+# Files may not grow beyond 64 KiB.
 # shellcheck disable=SC2016 # for the inner shell
-begun sh -c 'ulimit -f 48; exec "$@"' sh "$lockstep" run plan.yaml --json --out result
+begun sh -c 'ulimit -f 128; exec "$@"' sh "$lockstep" run plan.yaml --json --out result
 incomplete 'File too large'
 intact
 rm -rf result

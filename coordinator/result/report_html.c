@@ -1,0 +1,627 @@
+/* A result as a page: the data, as JSON, for the scripts in coordinator/page/. */
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fs.h"
+#include "coordinator/page/page.h"
+#include "coordinator/result/escape.h"
+#include "coordinator/result/html_parts.h"
+#include "coordinator/result/html_series.h"
+#include "coordinator/result/report_parts.h"
+#include "coordinator/result/store.h"
+#include "coordinator/result/store_paths.h"
+#include "coordinator/result/summary.h"
+#include "coordinator/result/sums.h"
+
+/* What keeps a page below 2 MB, however long a run was. */
+enum {
+    JSON_MAX = 8 << 20,
+    NAME_MAX_BYTES = 200,
+    PLAN_MAX_BYTES = 64 << 10,
+    CSV_MAX_BYTES = 256 << 10,
+    SERIES_MAX = 64,      /* trials that are shown over time */
+    POINTS_OF_ALL = 7200, /* of all trials together */
+    POINTS_LEAST = 60,    /* of a trial */
+    POINTS_MOST = 240,
+    COLUMNS_OF_HEAT = 3600, /* of all heat maps together */
+    AGENT_ROWS_MAX = 2000,
+    FILES_MAX = 400
+};
+
+struct page {
+    const Ls__Result *result;
+    const char *dir; /* NULL: there are no files */
+    const char **targets, **workloads;
+    size_t target_count, workload_count;
+    size_t series_count; /* trials that are shown over time */
+    bool *in_series;     /* by trial */
+    struct ls_buf *out;
+    bool first_item; /* of the list that is being written */
+};
+
+/* ---- pieces */
+
+static void text(struct page *page, const char *value)
+{
+    coord_escape_json(page->out, value, NAME_MAX_BYTES);
+}
+
+static void name_text(struct page *page, const char *name, const char *value)
+{
+    ls_buf_addf(page->out, "\"%s\":", name);
+    text(page, value);
+    ls_buf_adds(page->out, ",");
+}
+
+/* Between the items of a list. */
+static void next(struct page *page)
+{
+    ls_buf_adds(page->out, page->first_item ? "" : ",");
+    page->first_item = false;
+}
+
+static void begin_list(struct page *page, const char *name)
+{
+    ls_buf_addf(page->out, "\"%s\":[", name);
+    page->first_item = true;
+}
+
+static void sentence(void *ctx, enum coord_style style, const char *said)
+{
+    struct page *page = ctx;
+
+    next(page);
+    ls_buf_addf(page->out, "[\"%s\",", coord_style_name(style));
+    coord_escape_json(page->out, said, 2000);
+    ls_buf_adds(page->out, "]");
+}
+
+static void sentences(struct page *page, const char *name,
+                      void (*part)(const Ls__Result *result, struct coord_say *say))
+{
+    struct coord_say say = { .say = sentence, .ctx = page };
+
+    begin_list(page, name);
+    part(page->result, &say);
+    ls_buf_adds(page->out, "],");
+    page->out->ok = page->out->ok && !say.failed;
+}
+
+static void sentences_of(struct page *page, const char *name, const char *workload,
+                         void (*part)(const Ls__Result *result, const char *workload,
+                                      struct coord_say *say))
+{
+    struct coord_say say = { .say = sentence, .ctx = page };
+
+    begin_list(page, name);
+    part(page->result, workload, &say);
+    ls_buf_adds(page->out, "],");
+    page->out->ok = page->out->ok && !say.failed;
+}
+
+/* The table is used up. */
+static void table(struct page *page, const char *name, struct coord_table *rows)
+{
+    ls_buf_addf(page->out, "\"%s\":", name);
+    coord_table_write_json(rows, page->out);
+    ls_buf_adds(page->out, ",");
+    coord_table_fini(rows);
+}
+
+static void number(struct page *page, double value)
+{
+    char digits[48];
+
+    ls_buf_adds(page->out, coord_unit_exact(value, digits, sizeof(digits)));
+}
+
+static size_t place(const char **names, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(names[i], name) == 0)
+            return i;
+    }
+    return 0;
+}
+
+/* ---- bars */
+
+static const char *unit_name(enum coord_unit unit)
+{
+    static const char *const names[] = { "count", "per_s", "ns", "bytes", "share", "cores" };
+
+    return names[unit];
+}
+
+/* [target, n, median, low, high, min, max, median as text] */
+static void bar(struct page *page, const Ls__Summary *row, const struct coord_metric *metric)
+{
+    const double values[] = {
+        row->n, row->median, row->ci95_low, row->ci95_high, row->min, row->max
+    };
+    char human[48];
+
+    next(page);
+    ls_buf_addf(page->out, "[%zu", place(page->targets, page->target_count, row->target));
+    for (size_t i = 0; i < LS_ARRAY_LEN(values); i++) {
+        ls_buf_adds(page->out, ",");
+        number(page, values[i]);
+    }
+    ls_buf_addf(page->out, ",\"%s\"]",
+                coord_unit_human(row->median, metric->unit, human, sizeof(human)));
+}
+
+static bool has_rows(const struct page *page, const char *workload, const char *metric)
+{
+    for (size_t i = 0; i < page->target_count; i++) {
+        const Ls__Summary *row =
+            coord_summary_find(page->result, workload, page->targets[i], metric);
+
+        if (row != NULL && row->n > 0 && row->max > 0)
+            return true;
+    }
+    return false;
+}
+
+static void bars(struct page *page, const char *workload)
+{
+    bool more = false;
+
+    ls_buf_adds(page->out, "\"bars\":[");
+    for (unsigned m = 0; coord_metric_at(m) != NULL; m++) {
+        const struct coord_metric *metric = coord_metric_at(m);
+
+        if (!has_rows(page, workload, metric->name))
+            continue;
+        ls_buf_addf(page->out,
+                    "%s{\"metric\":\"%s\",\"title\":\"%s\",\"unit\":\"%s\",\"higher\":%s,",
+                    more ? "," : "", metric->name, metric->noun, unit_name(metric->unit),
+                    metric->higher_is_better ? "true" : "false");
+        more = true;
+        begin_list(page, "rows");
+        for (size_t i = 0; i < page->target_count; i++) {
+            const Ls__Summary *row =
+                coord_summary_find(page->result, workload, page->targets[i], metric->name);
+
+            if (row != NULL && row->n > 0)
+                bar(page, row, metric);
+        }
+        ls_buf_adds(page->out, "]}");
+    }
+    ls_buf_adds(page->out, "],");
+}
+
+/* The plan's own tables. */
+static void pages(struct page *page)
+{
+    const Ls__Result *result = page->result;
+    struct coord_say say = { .say = sentence, .ctx = page };
+    struct coord_table rows;
+
+    ls_buf_adds(page->out, "\"pages\":[");
+    for (size_t i = 0; i < result->n_pages; i++) {
+        ls_buf_adds(page->out, i > 0 ? ",{" : "{");
+        name_text(page, "title", result->pages[i]->title);
+        coord_part_page(result->pages[i], &rows);
+        table(page, "table", &rows);
+        begin_list(page, "notes");
+        coord_part_page_notes(result->pages[i], &say);
+        ls_buf_adds(page->out, "]}");
+    }
+    ls_buf_adds(page->out, "],");
+    page->out->ok = page->out->ok && !say.failed;
+}
+
+static void workload(struct page *page, const char *name)
+{
+    struct coord_table rows;
+
+    ls_buf_adds(page->out, "{");
+    name_text(page, "name", name);
+    sentences_of(page, "load", name, coord_part_load);
+    coord_part_summary(page->result, name, &rows);
+    table(page, "summary", &rows);
+    sentences_of(page, "capacity", name, coord_part_capacity);
+    sentences_of(page, "comparisons", name, coord_part_comparisons);
+    sentences_of(page, "notes", name, coord_part_notes);
+    bars(page, name);
+    coord_html_metrics(page->result, name, &rows);
+    table(page, "metrics", &rows);
+    ls_buf_adds(page->out, "\"end\":0}");
+}
+
+/* ---- over time */
+
+/* All trials, or of each target and workload the first that counts. */
+static enum ls_err choose_series(struct page *page)
+{
+    const Ls__Result *result = page->result;
+    size_t pairs = page->target_count * page->workload_count;
+    bool *seen = calloc(pairs + 1, sizeof(*seen));
+    bool named = (page->targets != NULL && page->workloads != NULL) || result->n_trials == 0;
+
+    page->in_series = calloc(result->n_trials + 1, sizeof(*page->in_series));
+    if (!named || seen == NULL || page->in_series == NULL) {
+        free(seen);
+        return LS_ENOMEM;
+    }
+    for (size_t i = 0; i < result->n_trials && page->series_count < SERIES_MAX; i++) {
+        const Ls__Trial *trial = result->trials[i];
+        size_t pair =
+            place(page->targets, page->target_count, trial->target) * page->workload_count +
+            place(page->workloads, page->workload_count, trial->workload);
+
+        if (trial->n_intervals == 0 ||
+            (result->n_trials > SERIES_MAX && (seen[pair] || !coord_trial_counts(trial))))
+            continue;
+        seen[pair] = true;
+        page->in_series[i] = true;
+        page->series_count++;
+    }
+    free(seen);
+    return LS_OK;
+}
+
+static unsigned share_of(const struct page *page, unsigned all)
+{
+    unsigned points = all / (unsigned)(page->series_count > 0 ? page->series_count : 1);
+
+    return points < POINTS_LEAST ? POINTS_LEAST : points > POINTS_MOST ? POINTS_MOST : points;
+}
+
+/* A folder's name comes from result.json, which anybody may have written. */
+static bool has_log(const struct page *page, const Ls__Trial *trial)
+{
+    return page->dir != NULL && trial->folder[0] != '\0' &&
+           strncmp(trial->folder, COORD_TRIALS_DIR "/", strlen(COORD_TRIALS_DIR "/")) == 0 &&
+           ls_fs_name_check(trial->folder, NULL) == LS_OK;
+}
+
+/* The heat map of a trial that is shown over time; all of them add to the total of their target. A
+ * file that is missing or damaged costs the page a chart, and the page says so. */
+static enum ls_err read_log(struct page *page, size_t trial, struct ls_hist *total)
+{
+    struct ls_buf heat;
+    struct ls_diag diag = { 0 };
+    enum ls_err rc;
+
+    ls_buf_init(&heat, JSON_MAX);
+    rc = coord_html_log(page->dir, page->result->trials[trial], share_of(page, COLUMNS_OF_HEAT),
+                        total, &heat, &diag);
+    if (rc == LS_OK && heat.ok) {
+        next(page);
+        ls_buf_addf(page->out, "{\"trial\":%zu,\"map\":%s}", trial,
+                    page->in_series[trial] ? (const char *)heat.data : "null");
+    } else if (rc != LS_ENOMEM) {
+        next(page);
+        ls_buf_addf(page->out, "{\"trial\":%zu,\"error\":", trial);
+        coord_escape_json(page->out, diag.text, sizeof(diag.text));
+        ls_buf_adds(page->out, "}");
+        rc = LS_OK;
+    }
+    ls_buf_fini(&heat);
+    return rc;
+}
+
+/* One curve: all trials of a target that count, added up. */
+static enum ls_err add_curve(struct page *page, struct ls_buf *curves, size_t w, size_t t)
+{
+    const Ls__Result *result = page->result;
+    struct ls_hist *total = NULL;
+    unsigned trials = 0;
+    enum ls_err rc = ls_hist_create(&total);
+
+    for (size_t i = 0; rc == LS_OK && i < result->n_trials; i++) {
+        const Ls__Trial *trial = result->trials[i];
+        bool counts = coord_trial_counts(trial);
+
+        if (strcmp(trial->workload, page->workloads[w]) != 0 ||
+            strcmp(trial->target, page->targets[t]) != 0 || !has_log(page, trial) ||
+            (!counts && !page->in_series[i]))
+            continue;
+        if (counts) {
+            rc = read_log(page, i, total);
+            trials++;
+        } else {
+            struct ls_hist *apart = NULL;
+
+            rc = ls_hist_create(&apart);
+            if (rc == LS_OK)
+                rc = read_log(page, i, apart);
+            ls_hist_destroy(apart);
+        }
+    }
+    if (rc == LS_OK && ls_hist_count(total) > 0) {
+        ls_buf_addf(curves,
+                    "%s{\"workload\":%zu,\"target\":%zu,\"trials\":%u,\"count\":%" PRIu64
+                    ",\"points\":",
+                    curves->len > 0 ? "," : "", w, t, trials, ls_hist_count(total));
+        coord_html_quantiles(total, curves);
+        ls_buf_adds(curves, "}");
+    }
+    ls_hist_destroy(total);
+    return rc;
+}
+
+static enum ls_err histograms(struct page *page)
+{
+    struct ls_buf curves;
+    enum ls_err rc = LS_OK;
+
+    ls_buf_init(&curves, JSON_MAX);
+    begin_list(page, "heat");
+    for (size_t w = 0; w < page->workload_count; w++) {
+        for (size_t t = 0; t < page->target_count && rc == LS_OK; t++)
+            rc = add_curve(page, &curves, w, t);
+    }
+    ls_buf_adds(page->out, "],\"curves\":[");
+    ls_buf_add(page->out, curves.data, curves.len);
+    ls_buf_adds(page->out, "],");
+    page->out->ok = page->out->ok && curves.ok;
+    ls_buf_fini(&curves);
+    return rc;
+}
+
+static void series(struct page *page)
+{
+    begin_list(page, "series");
+    for (size_t i = 0; i < page->result->n_trials; i++) {
+        if (!page->in_series[i])
+            continue;
+        next(page);
+        ls_buf_addf(page->out, "{\"trial\":%zu,\"intervals\":", i);
+        coord_html_intervals(page->result->trials[i], share_of(page, POINTS_OF_ALL), page->out);
+        ls_buf_adds(page->out, ",\"server\":");
+        coord_html_samples(page->result->trials[i], share_of(page, POINTS_OF_ALL), page->out);
+        ls_buf_adds(page->out, "}");
+    }
+    ls_buf_adds(page->out, "],");
+}
+
+/* ---- trials, one by one */
+
+/* Figures for the dots, in the order in which the trials ran; null: not measured. */
+static void dots(struct page *page)
+{
+    static const char *const metrics[] = { "throughput_per_s",     "response_time_p50_ns",
+                                           "response_time_p99_ns", "service_time_p50_ns",
+                                           "service_time_p99_ns",  "cpu_ns_per_request",
+                                           "rss_peak_bytes" };
+
+    ls_buf_adds(page->out, "\"dots\":{\"metrics\":[");
+    for (size_t m = 0; m < LS_ARRAY_LEN(metrics); m++) {
+        const struct coord_metric *metric = coord_metric_find(metrics[m]);
+
+        ls_buf_addf(page->out, "%s[\"%s\",\"%s\"]", m > 0 ? "," : "", metric->noun,
+                    unit_name(metric->unit));
+    }
+    ls_buf_adds(page->out, "],");
+    begin_list(page, "trials");
+    for (size_t i = 0; i < page->result->n_trials; i++) {
+        const Ls__Trial *trial = page->result->trials[i];
+
+        next(page);
+        ls_buf_addf(page->out, "[%u,%zu,%zu,%u,%d", trial->index,
+                    place(page->targets, page->target_count, trial->target),
+                    place(page->workloads, page->workload_count, trial->workload),
+                    trial->repetition, coord_trial_counts(trial));
+        for (size_t m = 0; m < LS_ARRAY_LEN(metrics); m++) {
+            double value;
+
+            if (coord_metric_get(coord_metric_find(metrics[m]), trial, &value)) {
+                ls_buf_adds(page->out, ",");
+                coord_html_number(page->out, value);
+            } else {
+                ls_buf_adds(page->out, ",null");
+            }
+        }
+        ls_buf_adds(page->out, "]");
+    }
+    ls_buf_adds(page->out, "]},");
+}
+
+static void searches(struct page *page)
+{
+    bool more = false;
+
+    ls_buf_adds(page->out, "\"searches\":[");
+    for (size_t i = 0; i < page->result->n_trials; i++) {
+        const Ls__Trial *trial = page->result->trials[i];
+        const Ls__CapacityResult *found = trial->capacity;
+        struct coord_table rows;
+
+        if (found == NULL)
+            continue;
+        ls_buf_addf(page->out, "%s{\"trial\":%zu,\"rate\":", more ? "," : "", i);
+        more = true;
+        number(page, found->rate_per_s);
+        ls_buf_adds(page->out, ",\"low\":");
+        number(page, found->low_per_s);
+        ls_buf_adds(page->out, ",\"high\":");
+        number(page, found->high_per_s);
+        ls_buf_adds(page->out, ",");
+        begin_list(page, "limits");
+        for (size_t l = 0; l < found->n_limits; l++) {
+            next(page);
+            text(page, found->limits[l]);
+        }
+        ls_buf_adds(page->out, "],");
+        coord_part_probes(trial, &rows);
+        table(page, "probes", &rows);
+        ls_buf_adds(page->out, "\"end\":0}");
+    }
+    ls_buf_adds(page->out, "],");
+}
+
+/* ---- how it was made */
+
+static void plan(struct page *page)
+{
+    char path[PATH_MAX];
+    char *data = NULL;
+    size_t len = 0;
+
+    if (page->dir == NULL || coord_path(page->dir, COORD_PLAN_FILE, path, NULL) != LS_OK ||
+        ls_fs_read(path, 16u << 20, &data, &len, NULL) != LS_OK)
+        return; /* without: the page says nothing of it */
+    ls_buf_adds(page->out, "\"plan\":[");
+    page->first_item = true;
+    for (char *line = data, *end; line != NULL && line - data < PLAN_MAX_BYTES; line = end) {
+        end = strchr(line, '\n');
+        if (end != NULL)
+            *end++ = '\0';
+        next(page);
+        coord_escape_json(page->out, line, 400);
+    }
+    ls_buf_adds(page->out, "],");
+    free(data);
+}
+
+static void files(struct page *page)
+{
+    struct coord_sums sums = { 0 };
+    size_t shown = 0;
+
+    if (page->dir == NULL || coord_sums_read(&sums, page->dir, NULL) != LS_OK)
+        return;
+    begin_list(page, "files");
+    for (size_t i = 0; i < sums.n; i++) {
+        const struct coord_sum *sum = &sums.items[i];
+
+        /* What changes until the run has ended has another hash by then. */
+        if (strchr(sum->path, '/') == NULL && strcmp(sum->path, COORD_PLAN_FILE) != 0)
+            continue;
+        if (shown++ >= FILES_MAX)
+            continue;
+        next(page);
+        ls_buf_adds(page->out, "[");
+        text(page, sum->path);
+        ls_buf_adds(page->out, ",");
+        text(page, sum->hex);
+        ls_buf_adds(page->out, "]");
+    }
+    ls_buf_addf(page->out, "],\"files_left_out\":%zu,", shown > FILES_MAX ? shown - FILES_MAX : 0);
+    coord_sums_fini(&sums);
+}
+
+static void csv(struct page *page)
+{
+    struct ls_buf rows;
+
+    ls_buf_init(&rows, COORD_RESULT_MAX_BYTES);
+    coord_report_csv(page->result, &rows);
+    page->out->ok = page->out->ok && rows.ok;
+    if (rows.ok && rows.len <= CSV_MAX_BYTES) {
+        ls_buf_adds(page->out, "\"csv\":[");
+        page->first_item = true;
+        for (char *line = (char *)rows.data, *end; line != NULL && *line != '\0'; line = end) {
+            end = strchr(line, '\n');
+            if (end != NULL)
+                *end++ = '\0';
+            next(page);
+            coord_escape_json(page->out, line, CSV_MAX_BYTES);
+        }
+        ls_buf_adds(page->out, "],");
+    }
+    ls_buf_fini(&rows);
+}
+
+static void changes(struct page *page)
+{
+    begin_list(page, "changes");
+    for (size_t i = 0; i < page->result->n_changes; i++) {
+        next(page);
+        text(page, page->result->changes[i]);
+    }
+    ls_buf_adds(page->out, "],");
+}
+
+static void head(struct page *page)
+{
+    const Ls__Result *result = page->result;
+
+    name_text(page, "title", result->name[0] != '\0' ? result->name : "lockstep");
+    name_text(page, "description", result->description);
+    name_text(page, "run_id", result->run_id);
+    name_text(page, "version", result->lockstep_version);
+    name_text(page, "started", result->started_at);
+    name_text(page, "finished", result->finished_at);
+    name_text(page, "plan_sha256", result->plan_sha256);
+    name_text(page, "run_status", result->status);
+    name_text(page, "only", result->only);
+    ls_buf_addf(page->out, "\"seed\":%" PRIu64 ",", result->seed);
+    sentences(page, "status", coord_part_status);
+    sentences(page, "verdict", coord_part_verdict);
+    sentences(page, "reasons", coord_part_reasons);
+    begin_list(page, "targets");
+    for (size_t i = 0; i < page->target_count; i++) {
+        next(page);
+        text(page, page->targets[i]);
+    }
+    ls_buf_adds(page->out, "],");
+}
+
+static enum ls_err write_data(struct page *page)
+{
+    struct coord_table rows;
+    enum ls_err rc;
+
+    ls_buf_adds(page->out, "{");
+    head(page);
+    pages(page);
+    ls_buf_adds(page->out, "\"workloads\":[");
+    for (size_t i = 0; i < page->workload_count; i++) {
+        ls_buf_adds(page->out, i > 0 ? "," : "");
+        workload(page, page->workloads[i]);
+    }
+    ls_buf_adds(page->out, "],");
+    coord_part_standings(page->result, &rows);
+    table(page, "standings", &rows);
+    series(page);
+    rc = histograms(page);
+    coord_part_trials(page->result, false, &rows);
+    table(page, "trials", &rows);
+    dots(page);
+    searches(page);
+    coord_html_agents(page->result, AGENT_ROWS_MAX, &rows);
+    table(page, "agents", &rows);
+    coord_html_servers(page->result, &rows);
+    table(page, "servers", &rows);
+    coord_html_hosts(page->result, &rows);
+    table(page, "hosts", &rows);
+    coord_html_programs(page->result, &rows);
+    table(page, "programs", &rows);
+    sentences(page, "clocks", coord_part_hosts);
+    sentences(page, "method", coord_part_method);
+    changes(page);
+    plan(page);
+    files(page);
+    csv(page);
+    ls_buf_addf(page->out, "\"series_max\":%d,\"agent_rows_max\":%d}", SERIES_MAX, AGENT_ROWS_MAX);
+    return rc;
+}
+
+void coord_report_html(const Ls__Result *result, const struct coord_report_options *options,
+                       struct ls_buf *out)
+{
+    struct ls_buf data, title;
+    struct page page = { .result = result, .dir = options->dir, .out = &data };
+
+    ls_buf_init(&data, JSON_MAX);
+    ls_buf_init(&title, JSON_MAX);
+    page.target_count = coord_result_targets(result, &page.targets);
+    page.workload_count = coord_result_workloads(result, &page.workloads);
+    coord_escape_text(&title, result->name[0] != '\0' ? result->name : "lockstep");
+    if (choose_series(&page) == LS_OK && write_data(&page) == LS_OK && data.ok && title.ok)
+        coord_page_write(COORD_PAGE_REPORT, (const char *)title.data,
+                         (struct ls_bytes){ data.data, data.len }, out);
+    else
+        out->ok = false;
+    free(page.targets);
+    free(page.workloads);
+    free(page.in_series);
+    ls_buf_fini(&data);
+    ls_buf_fini(&title);
+}

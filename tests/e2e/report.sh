@@ -1,0 +1,86 @@
+#!/bin/sh
+# report.html: one file that a browser shows without a complaint and without loading anything, with
+# the figures of the other formats; of a real run, of hostile names, of sixty trials of eight
+# minutes, and of a thousand trials. LS_SCREENSHOTS names a folder that keeps the pictures.
+. "$(dirname -- "$0")/lib.sh"
+need node "${CHROMIUM:-chromium}"
+make_result=$LS_BUILD/tests/coordinator/make_result
+here=$LS_SOURCE/tests/e2e
+
+# looks_right NAME: the page in NAME/report.html, against the Markdown of the same folder.
+looks_right() {
+    expect 0 "$lockstep" report "$1" --format markdown
+    mv out "$1.md"
+    mkdir -p "shots/$1"
+    node "$here/report_page.mjs" "$LS_TMP/$1/report.html" "$1.md" "$LS_TMP/shots/$1" >page.out 2>page.err || {
+        show page.out page.err
+        fail "the page of $1"
+    }
+    if [ -n "${LS_SCREENSHOTS:-}" ]; then
+        mkdir -p "$LS_SCREENSHOTS/$1"
+        cp "shots/$1"/*.png "shots/$1"/*.pdf "$LS_SCREENSHOTS/$1/"
+    fi
+}
+
+# A real run writes it, lists it, and report makes the same again.
+port=$(free_port)
+{
+    plan_head real 2
+    cat <<PLAN
+targets:
+  - name: one
+    command: ["$agent", respond, --listen, "{host}:{port}", --die-with-parent]
+    port: $port
+  - name: two
+    command: ["$agent", respond, --listen, "{host}:{port}", --die-with-parent, --latency, "constant:1ms"]
+    port: $port
+workloads:
+  - name: steps
+    http: {requests: [{path: /}]}
+    connections: 8
+    load: {steps: {rates: [200/s, 400/s], each: 500ms}}
+    warmup: 100ms
+    interval: 100ms
+schedule: {repetitions: 2}
+PLAN
+} >plan.yaml
+expect '0 4' "$lockstep" run plan.yaml --out real
+says real/SHA256SUMS report.html
+(cd real && sha256sum -c --quiet SHA256SUMS) || fail 'the sums do not fit'
+expect 0 "$lockstep" report real --format html
+cmp -s out real/report.html || fail 'report makes another page than run'
+nothing_left
+looks_right real
+
+hostile=$(printf '</script><img src=x onerror=document.title=1>"'\'' \033]0;x\007 \342\200\256=1+1|`*_& \377')
+expect 0 "$make_result" hostile 8 20 "$hostile"
+expect 0 "$lockstep" report hostile --format html
+mv out hostile/report.html
+grep -q '<img' hostile/report.html && fail 'markup of a name is in the page'
+looks_right hostile
+expect 0 "$lockstep" report hostile
+LC_ALL=C grep -q "$(printf '[\033\007]')" out && fail 'a name wrote to the terminal'
+
+# small NAME ARGUMENT...: whatever the result is, the page stays small. In a browser, too, where there
+# is time.
+small() {
+    expect 0 "$make_result" "$@"
+    expect 0 "$lockstep" report "$1" --format html
+    size=$(wc -c <out)
+    [ "$size" -lt 2000000 ] || fail "the page of $1 has $size bytes"
+    mv out "$1/report.html"
+    [ -z "${LS_E2E_LONG:-}" ] || looks_right "$1"
+}
+small long 60 480 # eight hours of series
+[ -z "${LS_E2E_LONG:-}" ] || small many 1000 2
+small wide 12 2 "$(head -c 10000 /dev/zero | tr '\0' 'w')"
+
+# Files that are gone or damaged cost a chart, and the page says so.
+rm long/trials/*/merged.hlog
+for log in hostile/trials/001-*/merged.hlog; do
+    echo nonsense >"$log"
+done
+for name in long hostile; do
+    expect 0 "$lockstep" report "$name" --format html
+    says out 'merged.hlog'
+done
