@@ -33,8 +33,9 @@ static struct {
     char above[TREE_COUNT][HOST_CGROUP_PATH]; /* "": not there, or not ours to make any in */
     char owner[64];                           /* "lockstep-PIDNS-PID-START": who made a group */
     unsigned long pid_namespace;
-    pthread_mutex_t lock; /* of the next, and of moving out of the way */
+    pthread_mutex_t lock; /* of the next two, and of moving out of the way */
     unsigned serial;
+    bool forbidden;
 } host = { .once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER };
 
 struct host_cgroup {
@@ -142,6 +143,13 @@ static void find_places(void)
         }
     }
     free(mountinfo);
+}
+
+void host_cgroup_forbid(bool forbid)
+{
+    (void)pthread_mutex_lock(&host.lock);
+    host.forbidden = forbid;
+    (void)pthread_mutex_unlock(&host.lock);
 }
 
 static void look(void)
@@ -373,12 +381,14 @@ enum ls_err host_cgroup_create(const struct host_cgroup_limits *limits,
     const char *folders[HOST_CGROUP_FOLDERS];
     char name[96];
     unsigned serial;
+    bool forbidden;
 
     if (g == NULL)
         return ls_fail(diag, LS_ENOMEM, "no memory for a control group");
     look();
     (void)pthread_mutex_lock(&host.lock);
     serial = host.serial++;
+    forbidden = host.forbidden;
     (void)pthread_mutex_unlock(&host.lock);
     (void)snprintf(name, sizeof(name), "%s-%u", host.owner, serial);
     *g = (struct host_cgroup){ .memory = TREE_COUNT,
@@ -387,11 +397,12 @@ enum ls_err host_cgroup_create(const struct host_cgroup_limits *limits,
                                .memory_by = "",
                                .processes_by = "",
                                .peak_fd = -1 };
-    make_folders(g, name);
+    if (!forbidden)
+        make_folders(g, name);
     if (limits->memory_bytes > 0)
         rc = limit_memory(g, limits->memory_bytes, diag);
     if (rc == LS_OK && limits->processes > 0) {
-        if (g->pids == TREE_COUNT && make_folder(g, TREE_PIDS, name))
+        if (g->pids == TREE_COUNT && !forbidden && make_folder(g, TREE_PIDS, name))
             g->pids = TREE_PIDS;
         rc = limit_processes(g, limits->processes, diag);
     }

@@ -60,6 +60,9 @@ void host_cgroup_reset_peak(struct host_cgroup *group);
 /* What this process can make, for people: "v2 kill cpu; v1 memory pids"; "none"; out. */
 const char *host_cgroup_describe(char *out, size_t out_bytes);
 
+/* For a test: as on a host where no group can be made. */
+void host_cgroup_forbid(bool forbid);
+
 /* Kills and removes the groups of agents that are no more, which were made beside ours. At start.
  */
 void host_cgroup_sweep(void);

@@ -39,6 +39,7 @@ struct member {
 
 struct host_sampler {
     pid_t root;
+    pid_t left_out; /* 0: nobody */
     uint64_t root_start;
     int64_t root_children_ns; /* counted so far */
     struct member *members;   /* parents before children */
@@ -382,7 +383,7 @@ enum ls_err host_sampler_read(struct host_sampler *s, int64_t now_ns, struct hos
     for (size_t i = 0; i < s->count; i++) {
         struct member *m = &s->members[i];
 
-        if (m->proc.state == 'Z' || m->proc.state == 'X')
+        if (m->proc.state == 'Z' || m->proc.state == 'X' || m->proc.pid == s->left_out)
             continue;
         read_status(s, m);
         usage.processes++;
@@ -398,6 +399,11 @@ enum ls_err host_sampler_read(struct host_sampler *s, int64_t now_ns, struct hos
     *out_usage = usage;
     return usage.processes > 0 ? LS_OK
                                : ls_fail(diag, LS_ESTATE, "nothing of the target lives any more");
+}
+
+void host_sampler_leave_out(struct host_sampler *s, pid_t pid)
+{
+    s->left_out = pid;
 }
 
 void host_sampler_reset_peak(struct host_sampler *s)

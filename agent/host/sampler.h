@@ -34,6 +34,8 @@ void host_sampler_destroy(struct host_sampler *sampler); /* NULL is fine */
  * LS_EIO: *out_usage is untouched. */
 enum ls_err host_sampler_read(struct host_sampler *sampler, int64_t now_ns,
                               struct host_usage *out_usage, struct ls_diag *diag) LS_NODISCARD;
+/* This one is no part of the target: it counts for nothing but what it has waited for. */
+void host_sampler_leave_out(struct host_sampler *sampler, pid_t pid);
 /* Starts high-water marks of memory anew, from what is resident now. */
 void host_sampler_reset_peak(struct host_sampler *sampler);
 

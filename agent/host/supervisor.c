@@ -326,6 +326,7 @@ enum ls_err host_supervisor_start(struct host_supervisor *s, const struct host_s
     struct supervisor_order order = { .magic = SUPERVISOR_MAGIC,
                                       .kind = SUPERVISOR_START,
                                       .oneshot = job->oneshot,
+                                      .own_pids = job->own_pids,
                                       .instance = job->instance,
                                       .has_cpus = job->cpus != NULL };
     bool renamed = job->confine != NULL && job->confine->by_real_path;

@@ -36,6 +36,7 @@ struct host_supervisor_job {
     bool oneshot; /* when the program has ended, kill what it left behind: CLEAN follows at once */
     uint32_t instance;               /* 0 begins; others join it, below HOST_INSTANCES_MAX */
     const struct host_cgroup *group; /* that it is put into; NULL: none. The same for all */
+    bool own_pids; /* in a pid namespace of its own, if that can be had, with the first instance */
 };
 
 enum host_supervisor_event_kind {
@@ -67,6 +68,7 @@ struct host_supervisor_event {
     enum host_supervisor_event_kind kind;
     uint32_t instance; /* STARTED, START_FAILED, EXITED */
     pid_t pid;
+    pid_t init; /* STARTED: the first process of its pid namespace; 0: it has none */
     int status; /* as waitpid() gives it */
     enum host_supervisor_step step;
     int error;             /* errno value */

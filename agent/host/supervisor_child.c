@@ -2,15 +2,50 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/host/cgroup.h"
 
 #define EXIT_INTERNAL 70
+
+/* Signals are blocked, as in the supervisor; only those from outside that cannot be end it. */
+static LS_NORETURN void be_init(void)
+{
+    sigset_t child;
+
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)prctl(PR_SET_NAME, "ls-init");
+    closefrom(0); /* the agent's socket above all: its end tells that the supervisor has gone */
+    (void)sigemptyset(&child);
+    (void)sigaddset(&child, SIGCHLD);
+    for (;;) {
+        while (waitpid(-1, NULL, __WALL) > 0)
+            ;
+        (void)sigwaitinfo(&child, NULL);
+    }
+}
+
+int host_child_make_init(pid_t *out_pid)
+{
+    pid_t pid;
+
+    *out_pid = 0;
+    if (unshare(CLONE_NEWPID) < 0)
+        return 0;
+    pid = fork();
+    if (pid < 0)
+        return errno;
+    if (pid == 0)
+        be_init();
+    *out_pid = pid;
+    return 0;
+}
 
 static LS_NORETURN void start_fails(int failure_fd, int step)
 {

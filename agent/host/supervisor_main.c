@@ -41,6 +41,7 @@ struct supervisor {
     char groups[HOST_CGROUP_FOLDERS][HOST_CGROUP_PATH];
     unsigned group_count;
     bool group_kills;
+    pid_t init; /* of the pid namespace that targets are in; 0: there is none */
     bool oneshot;
     bool stuck_said;
     int64_t kill_at_ns;    /* STOPPING: end of the grace time */
@@ -106,7 +107,7 @@ static void start(struct supervisor *s, uint32_t instance, struct host_child *ch
     int fds[2];
     pid_t pid;
 
-    child->supervisor = getpid();
+    child->supervisor = s->init > 0 ? 0 : getpid();
     if (pipe2(fds, O_CLOEXEC) < 0) {
         start_failed(s, instance, HOST_STEP_FORK, errno);
         return;
@@ -132,6 +133,7 @@ static void start(struct supervisor *s, uint32_t instance, struct host_child *ch
     }
     s->instances[instance] = (struct instance){ .pid = pid };
     s->instance_count = instance + 1;
+    event.init = s->init;
     event.pid = pid; /* not reaped yet, so its affinity can be read even if it has ended */
     if (ls_cpuset_get_affinity(pid, &event.cpus, NULL) != LS_OK)
         ls_cpuset_clear(&event.cpus);
@@ -167,6 +169,35 @@ static struct instance *find_instance(struct supervisor *s, pid_t pid)
     return NULL;
 }
 
+/* Who lives beside the first process of the pid namespace. */
+static uint32_t count_living(const struct supervisor *s)
+{
+    struct host_proc *procs = NULL;
+    size_t count = 0;
+    uint32_t living = 0;
+
+    if (host_proc_descendants(getpid(), &procs, &count, NULL) != LS_OK)
+        return 1; /* no memory: it may be */
+    for (size_t i = 0; i < count; i++)
+        living += procs[i].pid != s->init && procs[i].state != 'Z';
+    free(procs);
+    return living;
+}
+
+/* Orphans do not come here but to the first process of the pid namespace, which stays as long as it
+ * is let. True: nobody else is left, and if the end was asked for, it is not there either. */
+static bool is_empty_but_for_init(struct supervisor *s)
+{
+    if (count_living(s) > 0)
+        return false;
+    if (s->mode == STOPPING || s->mode == KILLING) {
+        (void)kill(s->init, SIGKILL);
+        (void)waitpid(s->init, NULL, __WALL);
+        s->init = 0;
+    }
+    return true;
+}
+
 /* Takes all that have ended. True: nothing is left below this process, whatever it did, for as a
  * subreaper it has a child as long as there is any descendant. */
 static bool reap(struct supervisor *s)
@@ -178,10 +209,13 @@ static bool reap(struct supervisor *s)
         struct instance *one = pid > 0 ? find_instance(s, pid) : NULL;
 
         if (pid <= 0) {
+            empty = empty || (s->init > 0 && is_empty_but_for_init(s));
             report_exits(s, !empty);
             return empty;
         }
-        if (one != NULL) {
+        if (pid == s->init) {
+            s->init = 0;
+        } else if (one != NULL) {
             one->ended = true;
             one->status = status;
         } else if (s->mode == KILLING && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
@@ -288,6 +322,13 @@ static void kill_round(struct supervisor *s, int64_t now_ns)
 
 static void begin_kill(struct supervisor *s)
 {
+    if (s->init > 0) { /* they are waited for in there */
+        uint32_t living = count_living(s);
+
+        for (unsigned i = 0; i < s->instance_count && living > 0; i++)
+            living -= s->instances[i].pid != 0;
+        s->left_over += living;
+    }
     s->mode = KILLING;
     s->kill_begun_ns = ls_clock_mono_ns();
     kill_round(s, s->kill_begun_ns);
@@ -341,6 +382,7 @@ static void order_start(struct supervisor *s, const struct supervisor_order *ord
 {
     uint32_t most = SUPERVISOR_PACKET_MAX;
     char **two = NULL, **groups = NULL, **argv = NULL, **envp = NULL;
+    int error = 0;
 
     if (may_start(s, order) && output_fd >= 0 && order->text_bytes == text_bytes &&
         order->argc >= 1 && order->argc < most && order->envc < most &&
@@ -364,7 +406,12 @@ static void order_start(struct supervisor *s, const struct supervisor_order *ord
                                     .output_fd = output_fd };
 
         s->oneshot = order->oneshot != 0;
-        start(s, order->instance, &child);
+        if (order->own_pids != 0 && s->init == 0)
+            error = host_child_make_init(&s->init);
+        if (error != 0)
+            start_failed(s, order->instance, HOST_STEP_FORK, error);
+        else
+            start(s, order->instance, &child);
     }
     free(two);
     free(groups);

@@ -20,6 +20,7 @@ struct supervisor_order {
     uint32_t kind;
     int32_t signal;
     uint32_t oneshot;
+    uint32_t own_pids;
     int64_t grace_ns;
     uint32_t has_cpus;
     uint32_t argc;

@@ -138,12 +138,24 @@ static void take_exit(struct host_target *t, const struct host_supervisor_event 
     t->exited = t->exited || t->exited_count == t->started_count;
 }
 
+static void take_init(struct host_target *t, pid_t init)
+{
+    if (init == 0)
+        return;
+    t->containment.by = "pid namespace";
+    (void)pthread_mutex_lock(&t->lock);
+    if (t->sampler != NULL)
+        host_sampler_leave_out(t->sampler, init);
+    (void)pthread_mutex_unlock(&t->lock);
+}
+
 static void take_news(struct host_target *t, const struct host_supervisor_event *event)
 {
     switch (event->kind) {
     case HOST_SUPERVISOR_STARTED:
         if (event->instance < t->instance_count) {
             t->instances[event->instance].pid = event->pid;
+            take_init(t, event->init);
             t->started_count++;
         }
         break;

@@ -110,7 +110,7 @@ struct host_program {            /* owned by the target */
 #define HOST_LIMITS_MAX 3
 
 struct host_containment { /* owned by the target */
-    const char *by;       /* "cgroup.kill", "cgroup freezer", "subreaper" */
+    const char *by;       /* "cgroup.kill", "cgroup freezer", "pid namespace", "subreaper" */
     const char *cpu_from; /* as host_cgroup_cpu_from() */
     char limits[HOST_LIMITS_MAX][96];
     unsigned limit_count;

@@ -24,6 +24,7 @@
 
 #define VERSION_LIMIT_NS    (5 * LS_NS_PER_S)
 #define HOST_MEMORY_OF_EACH "RLIMIT_DATA of each process"
+#define SUBREAPER           "subreaper"
 #define START_LIMIT_NS      (10 * LS_NS_PER_S)
 
 /* ---- before the start */
@@ -217,7 +218,7 @@ static enum ls_err make_group(struct host_target *t)
     }
     if (rc != LS_OK)
         return rc == LS_EREFUSED ? LS_EIO : rc; /* it is no policy that refuses */
-    c->by = "subreaper";
+    c->by = SUBREAPER;
     c->cpu_from = "";
     if (group == NULL)
         return LS_OK;
@@ -356,6 +357,7 @@ static enum ls_err start_instance(struct host_target *t, size_t index, int outpu
 
     job.envp = t->instances[index].envp;
     job.instance = (uint32_t)index;
+    job.own_pids = strcmp(t->containment.by, SUBREAPER) == 0;
     job.output_fd = output_fd;
     if (t->spec.series != NULL)
         host_series_job(t->spec.series, &job);

@@ -250,6 +250,71 @@ static void descriptors_beyond_what_is_permitted_are_refused(void **state)
     host_fixture_fini(&f);
 }
 
+/* ---- where there are no groups */
+
+static void without_groups_a_pid_namespace_holds_them(void **state)
+{
+    static const char *const roles[] = { "serve", "stubborn-daemon", "chain", "breed", "workers" };
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    host_cgroup_forbid(true);
+    for (size_t i = 0; i < LS_ARRAY_LEN(roles); i++) {
+        struct host_fixture f;
+        struct host_target_event event;
+        struct host_usage usage;
+
+        host_fixture_init(&f, roles[i], "{port}", NULL);
+        f.spec.grace_ns = 200 * LS_NS_PER_MS;
+        host_fixture_up(&f, &event);
+        if (strcmp(event.containment->by, "pid namespace") != 0) {
+            host_fixture_down(&f, &event);
+            host_fixture_fini(&f);
+            host_cgroup_forbid(false);
+            skip(); /* it takes CAP_SYS_ADMIN */
+        }
+        assert_int_equal(host_target_usage(f.target, ls_clock_mono_ns(), &usage), LS_OK);
+        if (i == 0)
+            assert_int_equal(usage.processes, 1);
+        if (strcmp(roles[i], "stubborn-daemon") == 0)
+            host_fixture_await_announced(&f, 1);
+        host_fixture_down(&f, &event);
+        assert_true(event.stopped_by_us);
+        assert_string_equal(event.exit, "signal TERM");
+        if (strcmp(roles[i], "stubborn-daemon") == 0)
+            assert_int_equal(event.left_over, 1);
+        host_fixture_fini(&f);
+    }
+    host_cgroup_forbid(false);
+}
+
+static void limits_without_groups_are_refused_by_name(void **state)
+{
+    static const struct {
+        struct host_target_limits limits;
+        const char *saying;
+    } cases[] = { { { .memory_bytes = 64u << 20 }, "limits.memory" },
+                  { { .processes = 10 }, "limits.processes" } };
+
+    (void)state;
+    host_cgroup_forbid(true);
+    for (size_t i = 0; i < LS_ARRAY_LEN(cases); i++) {
+        struct host_fixture f;
+        struct host_target_event event;
+
+        host_fixture_init(&f, "serve", "{port}", NULL);
+        f.spec.limits = cases[i].limits;
+        host_fixture_start(&f);
+        host_fixture_expect(&f, HOST_TARGET_FAILED, &event);
+        assert_string_equal(event.code, "limits");
+        says(event.diag.text, cases[i].saying);
+        host_fixture_down(&f, &event);
+        host_fixture_fini(&f);
+    }
+    host_cgroup_forbid(false);
+}
+
 /* ---- network */
 
 static void a_private_network_is_the_targets_alone_and_goes_with_it(void **state)
@@ -359,6 +424,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(limits_hold_and_are_told),
         cmocka_unit_test(no_more_processes_than_the_limit),
         cmocka_unit_test(descriptors_beyond_what_is_permitted_are_refused),
+        cmocka_unit_test(without_groups_a_pid_namespace_holds_them),
+        cmocka_unit_test(limits_without_groups_are_refused_by_name),
         cmocka_unit_test(a_private_network_is_the_targets_alone_and_goes_with_it),
         cmocka_unit_test(a_script_that_only_starts_a_program_is_seen_through_and_said),
         cmocka_unit_test(who_listens_elsewhere_is_told_where),
