@@ -20,8 +20,10 @@ struct fault {
     bool dies_in_load;
     bool wrong_move;
     bool no_clock;
-    bool varies;     /* the request, so that a preflight tries many of it */
-    int64_t lead_ns; /* fleet.start_lead */
+    bool varies;         /* the request, so that a preflight tries many of it */
+    int64_t lead_ns;     /* fleet.start_lead */
+    bool tells_network;  /* the server, that its target has a private network ... */
+    bool asked_for_that; /* ... as the plan says */
 };
 
 struct world {
@@ -36,6 +38,8 @@ struct world {
     bool probe_due[AGENTS];
     unsigned prepared[AGENTS], collected[AGENTS], aborted[AGENTS], armed_calls;
     uint32_t base[AGENTS], workers_total;
+    uint32_t network_pid[AGENTS];
+    uint64_t network_inode[AGENTS];
     int64_t offset[AGENTS];
     Ls__Envelope *inbox[64]; /* commands not yet taken, packed copies */
     uint32_t inbox_agent[64];
@@ -133,6 +137,19 @@ static void say_totals(struct world *w, uint32_t agent)
     coord_machine_report(w->machine, agent, &e, w->now_ns);
 }
 
+static void say_network(struct world *w, uint32_t agent)
+{
+    Ls__Envelope e = LS__ENVELOPE__INIT;
+    Ls__TargetUp up = LS__TARGET_UP__INIT;
+
+    up.trial = 3;
+    up.network_pid = 77;
+    up.network_inode = 4026532000;
+    e.body_case = LS__ENVELOPE__BODY_TARGET_UP;
+    e.target_up = &up;
+    coord_machine_report(w->machine, agent, &e, w->now_ns);
+}
+
 static void end(struct world *w, uint32_t agent, const char *code)
 {
     say(w, agent, LS_PHASE_COLLECT, code);
@@ -164,7 +181,11 @@ static void take(struct world *w, uint32_t agent, const Ls__Envelope *c)
         w->prepared[agent]++;
         w->base[agent] = c->prepare->worker_base;
         w->workers_total = c->prepare->workers_total;
+        w->network_pid[agent] = c->prepare->network_pid;
+        w->network_inode[agent] = c->prepare->network_inode;
         say(w, agent, LS_PHASE_PREPARE, NULL);
+        if (agent == 0 && w->fault.tells_network)
+            say_network(w, agent);
         if (w->fault.fails_to_prepare && w->fault.agent == agent)
             end(w, agent, "port_in_use");
         else if (w->fault.wrong_move && w->fault.agent == agent)
@@ -262,6 +283,8 @@ static void play(struct world *w, bool go_on)
     ready.timeout = &d1;
     stop.grace = &d1;
     target.ready = &ready;
+    if (w->fault.asked_for_that)
+        target.network = LS__NETWORK__NETWORK_PRIVATE;
     target.stop = &stop;
     http.requests = requests;
     http.n_requests = 1;
@@ -312,6 +335,23 @@ static void a_trial_goes_through_all_its_stages(void **state)
     assert_int_equal(w.base[2], 2);
     assert_int_equal(w.workers_total, 5);
     coord_machine_destroy(w.machine);
+}
+
+static void clients_are_told_of_a_private_network_that_the_plan_asks_for(void **state)
+{
+    (void)state;
+    for (int asked = 0; asked < 2; asked++) {
+        struct world w = make(&(struct fault){
+            .agent = AGENTS, .tells_network = true, .asked_for_that = asked != 0 });
+
+        play(&w, false);
+        assert_null(coord_machine_failure(w.machine));
+        for (uint32_t i = 0; i < AGENTS; i++) {
+            assert_int_equal(w.network_pid[i], asked != 0 && i > 0 ? 77 : 0);
+            assert_true(w.network_inode[i] == (asked != 0 && i > 0 ? 4026532000 : 0));
+        }
+        coord_machine_destroy(w.machine);
+    }
 }
 
 static void all_start_at_one_instant_whatever_their_clocks_say(void **state)
@@ -685,6 +725,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_trial_goes_through_all_its_stages),
+        cmocka_unit_test(clients_are_told_of_a_private_network_that_the_plan_asks_for),
         cmocka_unit_test(all_start_at_one_instant_whatever_their_clocks_say),
         cmocka_unit_test(connections_are_opened_late_however_long_the_lead),
         cmocka_unit_test(an_agent_that_is_late_makes_all_of_them_start_later),

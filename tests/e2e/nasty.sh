@@ -135,14 +135,22 @@ if unshare -m true 2>/dev/null; then
     nothing_left
 fi
 
+# A private network takes a capability: without it the target is refused, and it is said what to do.
+if [ "$private" = private ] && setpriv --bounding-set -sys_admin true 2>/dev/null; then
+    expect 3 setpriv --bounding-set -sys_admin --inh-caps -sys_admin \
+        "$lockstep" run plan.yaml --out refused --only 'daemon*' --json
+    holds out 'r.trials.every((t) => t.reasons.some((one) => one.code === "network" &&
+        one.text.includes("CAP_SYS_ADMIN")))'
+fi
+
 # What a target costs is the same by its processes' clocks and by its control group: 3 %, and ticks.
-holds out "r.trials.every((t) => !t.server || !t.server.cpu_cgroup_ns || t.target === 'restarted' ||
+holds result/result.json "r.trials.every((t) => !t.server || !t.server.cpu_cgroup_ns || t.target === 'restarted' ||
     ['chain', 'breed', 'loud'].includes(t.target) ||
     Math.abs(t.server.cpu_cgroup_ns - t.server.cpu_ns) <= 0.03 * t.server.cpu_cgroup_ns + 2e7)"
 
 # Agent and supervisor are killed in one moment, and what has left the target's session lives on in
 # its control group, until the next agent comes.
-value=$(json out 'r.trials.at(-1).server.containment.by')
+value=$(json result/result.json 'r.trials.at(-1).server.containment.by')
 [ "$value" != subreaper ] || exit 0
 sed -i 's/measure: 200ms/measure: 60s/' plan.yaml
 start run "$lockstep" run plan.yaml --out killed --only 'daemon*'
