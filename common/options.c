@@ -108,6 +108,7 @@ static enum ls_err set(const struct ls_option *row, void *out, const char *text,
         *(bool *)(void *)at = true;
         return LS_OK;
     case LS_OPTION_TEXT:
+    case LS_OPTION_MAYBE:
         *(const char **)(void *)at = text;
         return LS_OK;
     case LS_OPTION_LIST:
@@ -157,6 +158,8 @@ static enum ls_err take(const struct ls_option *rows, size_t count, int argc, ch
             return ls_fail(diag, LS_EINVAL, "%s: --%s takes no value", arg, row->name);
         return set(row, out, NULL, diag);
     }
+    if (value == NULL && row->kind == LS_OPTION_MAYBE)
+        return set(row, out, "", diag);
     if (value == NULL) {
         if (*at + 1 >= argc)
             return ls_fail(diag, LS_EINVAL, "%s needs a value: %s", arg, row->value);
@@ -222,8 +225,12 @@ void ls_options_help(const struct ls_option *rows, size_t count, FILE *file)
         if (rows[i].letter != 0)
             (void)snprintf(letter, sizeof(letter), "-%c, ", rows[i].letter);
         (void)snprintf(left, sizeof(left), "%s--%s%s%s", letter, rows[i].name,
-                       rows[i].value != NULL ? " " : "",
+                       rows[i].value == NULL             ? ""
+                       : rows[i].kind == LS_OPTION_MAYBE ? "[="
+                                                         : " ",
                        rows[i].value != NULL ? rows[i].value : "");
+        if (rows[i].kind == LS_OPTION_MAYBE)
+            (void)strncat(left, "]", sizeof(left) - strlen(left) - 1);
         (void)fprintf(file, "  %-30s %s", left, rows[i].help);
         if (rows[i].fallback != NULL)
             (void)fprintf(file, " (%s)", rows[i].fallback);

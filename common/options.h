@@ -12,6 +12,7 @@
 enum ls_option_kind {
     LS_OPTION_FLAG,     /* bool */
     LS_OPTION_TEXT,     /* const char *, borrowed from argv */
+    LS_OPTION_MAYBE,    /* the same, "" without a value; one is given by = alone: --ui=8080 */
     LS_OPTION_LIST,     /* struct ls_option_list; may be given several times */
     LS_OPTION_COUNT,    /* uint64_t: 1000, 50k */
     LS_OPTION_DURATION, /* int64_t nanoseconds: 250ms, 10s; 10 is 10s */

@@ -17,6 +17,7 @@ struct arguments {
     const char *merge;
     const char *resume;
     const char *metrics;
+    const char *ui;
     int64_t wait_ns;
     struct ls_option_list set;
     struct ls_option_list labels;
@@ -47,6 +48,8 @@ static const struct ls_option run_rows[] = {
       "goes into the result, for 'lockstep history': commit=1a2b3c" },
     { "merge", 0, LS_OPTION_TEXT, ROW(merge), "DIR", NULL, 1, 0,
       "take what is not run (--only) from the older result in DIR, with its dates" },
+    { "ui", 0, LS_OPTION_MAYBE, ROW(ui), "ADDRESS", NULL, 1, 0,
+      "a page to watch it in a browser; at a port, or ADDRESS:PORT (any of loopback)" },
     { "metrics", 0, LS_OPTION_TEXT, ROW(metrics), "ADDRESS", NULL, 1, 0,
       "figures for Prometheus at http://ADDRESS/metrics while it runs: a port, or ADDRESS:PORT" },
     { "resume", 0, LS_OPTION_TEXT, ROW(resume), "DIR", NULL, 1, 0,
@@ -111,6 +114,7 @@ static int run_or_check(const struct ls_option *rows, size_t count, bool check_o
                                                  .set = args.set,
                                                  .labels = args.labels,
                                                  .metrics = args.metrics,
+                                                 .ui = args.ui,
                                                  .quick = args.quick,
                                                  .json = args.json,
                                                  .quiet = args.quiet,

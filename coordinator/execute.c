@@ -170,6 +170,7 @@ static int run(const struct coord_execute_options *options, const struct prepare
                                                .labels = options->labels.items,
                                                .label_count = options->labels.count,
                                                .metrics = options->metrics,
+                                               .ui = options->ui,
                                                .only = options->only,
                                                .resumed = options->resumed,
                                                .merge = options->merge,

@@ -24,6 +24,7 @@ struct coord_execute_options {
     struct ls_option_list set;     /* path=value */
     struct ls_option_list labels;  /* key=value, checked */
     const char *merge;             /* folder of an older result; NULL: none */
+    const char *ui;                /* address of the live page, "" any port; NULL: none */
     const char *metrics;           /* where figures are served while it runs; NULL: nowhere */
     const char *resume;            /* folder of the run to go on with; NULL: a new one */
     struct coord_resumed *resumed; /* by coord_resume: what it has opened; NULL: a new run */

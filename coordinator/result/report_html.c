@@ -7,6 +7,7 @@
 #include "common/fs.h"
 #include "coordinator/page/page.h"
 #include "coordinator/result/escape.h"
+#include "coordinator/result/html_json.h"
 #include "coordinator/result/html_parts.h"
 #include "coordinator/result/html_series.h"
 #include "coordinator/result/report_parts.h"
@@ -18,7 +19,6 @@
 /* What keeps a page below 2 MB, however long a run was. */
 enum {
     JSON_MAX = 8 << 20,
-    NAME_MAX_BYTES = 200,
     PLAN_MAX_BYTES = 64 << 10,
     CSV_MAX_BYTES = 256 << 10,
     SERIES_MAX = 64,      /* trials that are shown over time */
@@ -31,90 +31,21 @@ enum {
 };
 
 struct page {
-    const Ls__Result *result;
+    struct coord_html html;
     const char *dir; /* NULL: there are no files */
     const char **targets, **workloads;
     size_t target_count, workload_count;
     size_t series_count; /* trials that are shown over time */
     bool *in_series;     /* by trial */
-    struct ls_buf *out;
-    bool first_item; /* of the list that is being written */
 };
 
 /* ---- pieces */
-
-static void text(struct page *page, const char *value)
-{
-    coord_escape_json(page->out, value, NAME_MAX_BYTES);
-}
-
-static void name_text(struct page *page, const char *name, const char *value)
-{
-    ls_buf_addf(page->out, "\"%s\":", name);
-    text(page, value);
-    ls_buf_adds(page->out, ",");
-}
-
-/* Between the items of a list. */
-static void next(struct page *page)
-{
-    ls_buf_adds(page->out, page->first_item ? "" : ",");
-    page->first_item = false;
-}
-
-static void begin_list(struct page *page, const char *name)
-{
-    ls_buf_addf(page->out, "\"%s\":[", name);
-    page->first_item = true;
-}
-
-static void sentence(void *ctx, enum coord_style style, const char *said)
-{
-    struct page *page = ctx;
-
-    next(page);
-    ls_buf_addf(page->out, "[\"%s\",", coord_style_name(style));
-    coord_escape_json(page->out, said, 2000);
-    ls_buf_adds(page->out, "]");
-}
-
-static void sentences(struct page *page, const char *name,
-                      void (*part)(const Ls__Result *result, struct coord_say *say))
-{
-    struct coord_say say = { .say = sentence, .ctx = page };
-
-    begin_list(page, name);
-    part(page->result, &say);
-    ls_buf_adds(page->out, "],");
-    page->out->ok = page->out->ok && !say.failed;
-}
-
-static void sentences_of(struct page *page, const char *name, const char *workload,
-                         void (*part)(const Ls__Result *result, const char *workload,
-                                      struct coord_say *say))
-{
-    struct coord_say say = { .say = sentence, .ctx = page };
-
-    begin_list(page, name);
-    part(page->result, workload, &say);
-    ls_buf_adds(page->out, "],");
-    page->out->ok = page->out->ok && !say.failed;
-}
-
-/* The table is used up. */
-static void table(struct page *page, const char *name, struct coord_table *rows)
-{
-    ls_buf_addf(page->out, "\"%s\":", name);
-    coord_table_write_json(rows, page->out);
-    ls_buf_adds(page->out, ",");
-    coord_table_fini(rows);
-}
 
 static void number(struct page *page, double value)
 {
     char digits[48];
 
-    ls_buf_adds(page->out, coord_unit_exact(value, digits, sizeof(digits)));
+    ls_buf_adds(page->html.out, coord_unit_exact(value, digits, sizeof(digits)));
 }
 
 static size_t place(const char **names, size_t count, const char *name)
@@ -143,13 +74,13 @@ static void bar(struct page *page, const Ls__Summary *row, const struct coord_me
     };
     char human[48];
 
-    next(page);
-    ls_buf_addf(page->out, "[%zu", place(page->targets, page->target_count, row->target));
+    coord_html_next(&page->html);
+    ls_buf_addf(page->html.out, "[%zu", place(page->targets, page->target_count, row->target));
     for (size_t i = 0; i < LS_ARRAY_LEN(values); i++) {
-        ls_buf_adds(page->out, ",");
+        ls_buf_adds(page->html.out, ",");
         number(page, values[i]);
     }
-    ls_buf_addf(page->out, ",\"%s\"]",
+    ls_buf_addf(page->html.out, ",\"%s\"]",
                 coord_unit_human(row->median, metric->unit, human, sizeof(human)));
 }
 
@@ -157,7 +88,7 @@ static bool has_rows(const struct page *page, const char *workload, const char *
 {
     for (size_t i = 0; i < page->target_count; i++) {
         const Ls__Summary *row =
-            coord_summary_find(page->result, workload, page->targets[i], metric);
+            coord_summary_find(page->html.result, workload, page->targets[i], metric);
 
         if (row != NULL && row->n > 0 && row->max > 0)
             return true;
@@ -169,67 +100,67 @@ static void bars(struct page *page, const char *workload)
 {
     bool more = false;
 
-    ls_buf_adds(page->out, "\"bars\":[");
+    ls_buf_adds(page->html.out, "\"bars\":[");
     for (unsigned m = 0; coord_metric_at(m) != NULL; m++) {
         const struct coord_metric *metric = coord_metric_at(m);
 
         if (!has_rows(page, workload, metric->name))
             continue;
-        ls_buf_addf(page->out,
+        ls_buf_addf(page->html.out,
                     "%s{\"metric\":\"%s\",\"title\":\"%s\",\"unit\":\"%s\",\"higher\":%s,",
                     more ? "," : "", metric->name, metric->noun, unit_name(metric->unit),
                     metric->higher_is_better ? "true" : "false");
         more = true;
-        begin_list(page, "rows");
+        coord_html_begin(&page->html, "rows");
         for (size_t i = 0; i < page->target_count; i++) {
             const Ls__Summary *row =
-                coord_summary_find(page->result, workload, page->targets[i], metric->name);
+                coord_summary_find(page->html.result, workload, page->targets[i], metric->name);
 
             if (row != NULL && row->n > 0)
                 bar(page, row, metric);
         }
-        ls_buf_adds(page->out, "]}");
+        ls_buf_adds(page->html.out, "]}");
     }
-    ls_buf_adds(page->out, "],");
+    ls_buf_adds(page->html.out, "],");
 }
 
 /* The plan's own tables. */
 static void pages(struct page *page)
 {
-    const Ls__Result *result = page->result;
-    struct coord_say say = { .say = sentence, .ctx = page };
+    const Ls__Result *result = page->html.result;
+    struct coord_say say = coord_html_sayer(&page->html);
     struct coord_table rows;
 
-    ls_buf_adds(page->out, "\"pages\":[");
+    ls_buf_adds(page->html.out, "\"pages\":[");
     for (size_t i = 0; i < result->n_pages; i++) {
-        ls_buf_adds(page->out, i > 0 ? ",{" : "{");
-        name_text(page, "title", result->pages[i]->title);
+        ls_buf_adds(page->html.out, i > 0 ? ",{" : "{");
+        coord_html_named(&page->html, "title", result->pages[i]->title);
         coord_part_page(result->pages[i], &rows);
-        table(page, "table", &rows);
-        begin_list(page, "notes");
+        coord_html_table(&page->html, "table", &rows);
+        coord_html_begin(&page->html, "notes");
         coord_part_page_notes(result->pages[i], &say);
-        ls_buf_adds(page->out, "]}");
+        ls_buf_adds(page->html.out, "]}");
     }
-    ls_buf_adds(page->out, "],");
-    page->out->ok = page->out->ok && !say.failed;
+    ls_buf_adds(page->html.out, "],");
+    page->html.out->ok = page->html.out->ok && !say.failed;
 }
 
 static void workload(struct page *page, const char *name)
 {
     struct coord_table rows;
 
-    ls_buf_adds(page->out, "{");
-    name_text(page, "name", name);
-    sentences_of(page, "load", name, coord_part_load);
-    coord_part_summary(page->result, name, &rows);
-    table(page, "summary", &rows);
-    sentences_of(page, "capacity", name, coord_part_capacity);
-    sentences_of(page, "comparisons", name, coord_part_comparisons);
-    sentences_of(page, "notes", name, coord_part_notes);
+    ls_buf_adds(page->html.out, "{");
+    coord_html_named(&page->html, "name", name);
+    coord_html_say_of(&page->html, "load", name, coord_part_load);
+    coord_part_summary(page->html.result, name, &rows);
+    coord_html_table(&page->html, "summary", &rows);
+    coord_html_say_of(&page->html, "capacity", name, coord_part_capacity);
+    coord_html_say_of(&page->html, "comparisons", name, coord_part_comparisons);
+    coord_html_say_of(&page->html, "notes", name, coord_part_notes);
     bars(page, name);
-    coord_html_metrics(page->result, name, &rows);
-    table(page, "metrics", &rows);
-    ls_buf_adds(page->out, "\"end\":0}");
+    coord_html_metrics(page->html.result, name, &rows);
+    coord_html_table(&page->html, "metrics", &rows);
+    ls_buf_adds(page->html.out, "\"end\":0}");
 }
 
 /* ---- over time */
@@ -237,7 +168,7 @@ static void workload(struct page *page, const char *name)
 /* All trials, or of each target and workload the first that counts. */
 static enum ls_err choose_series(struct page *page)
 {
-    const Ls__Result *result = page->result;
+    const Ls__Result *result = page->html.result;
     size_t pairs = page->target_count * page->workload_count;
     bool *seen = calloc(pairs + 1, sizeof(*seen));
     bool named = (page->targets != NULL && page->workloads != NULL) || result->n_trials == 0;
@@ -288,17 +219,17 @@ static enum ls_err read_log(struct page *page, size_t trial, struct ls_hist *tot
     enum ls_err rc;
 
     ls_buf_init(&heat, JSON_MAX);
-    rc = coord_html_log(page->dir, page->result->trials[trial], share_of(page, COLUMNS_OF_HEAT),
-                        total, &heat, &diag);
+    rc = coord_html_log(page->dir, page->html.result->trials[trial],
+                        share_of(page, COLUMNS_OF_HEAT), total, &heat, &diag);
     if (rc == LS_OK && heat.ok) {
-        next(page);
-        ls_buf_addf(page->out, "{\"trial\":%zu,\"map\":%s}", trial,
+        coord_html_next(&page->html);
+        ls_buf_addf(page->html.out, "{\"trial\":%zu,\"map\":%s}", trial,
                     page->in_series[trial] ? (const char *)heat.data : "null");
     } else if (rc != LS_ENOMEM) {
-        next(page);
-        ls_buf_addf(page->out, "{\"trial\":%zu,\"error\":", trial);
-        coord_escape_json(page->out, diag.text, sizeof(diag.text));
-        ls_buf_adds(page->out, "}");
+        coord_html_next(&page->html);
+        ls_buf_addf(page->html.out, "{\"trial\":%zu,\"error\":", trial);
+        coord_escape_json(page->html.out, diag.text, sizeof(diag.text));
+        ls_buf_adds(page->html.out, "}");
         rc = LS_OK;
     }
     ls_buf_fini(&heat);
@@ -308,7 +239,7 @@ static enum ls_err read_log(struct page *page, size_t trial, struct ls_hist *tot
 /* One curve: all trials of a target that count, added up. */
 static enum ls_err add_curve(struct page *page, struct ls_buf *curves, size_t w, size_t t)
 {
-    const Ls__Result *result = page->result;
+    const Ls__Result *result = page->html.result;
     struct ls_hist *total = NULL;
     unsigned trials = 0;
     enum ls_err rc = ls_hist_create(&total);
@@ -351,33 +282,35 @@ static enum ls_err histograms(struct page *page)
     enum ls_err rc = LS_OK;
 
     ls_buf_init(&curves, JSON_MAX);
-    begin_list(page, "heat");
+    coord_html_begin(&page->html, "heat");
     for (size_t w = 0; w < page->workload_count; w++) {
         for (size_t t = 0; t < page->target_count && rc == LS_OK; t++)
             rc = add_curve(page, &curves, w, t);
     }
-    ls_buf_adds(page->out, "],\"curves\":[");
-    ls_buf_add(page->out, curves.data, curves.len);
-    ls_buf_adds(page->out, "],");
-    page->out->ok = page->out->ok && curves.ok;
+    ls_buf_adds(page->html.out, "],\"curves\":[");
+    ls_buf_add(page->html.out, curves.data, curves.len);
+    ls_buf_adds(page->html.out, "],");
+    page->html.out->ok = page->html.out->ok && curves.ok;
     ls_buf_fini(&curves);
     return rc;
 }
 
 static void series(struct page *page)
 {
-    begin_list(page, "series");
-    for (size_t i = 0; i < page->result->n_trials; i++) {
+    coord_html_begin(&page->html, "series");
+    for (size_t i = 0; i < page->html.result->n_trials; i++) {
         if (!page->in_series[i])
             continue;
-        next(page);
-        ls_buf_addf(page->out, "{\"trial\":%zu,\"intervals\":", i);
-        coord_html_intervals(page->result->trials[i], share_of(page, POINTS_OF_ALL), page->out);
-        ls_buf_adds(page->out, ",\"server\":");
-        coord_html_samples(page->result->trials[i], share_of(page, POINTS_OF_ALL), page->out);
-        ls_buf_adds(page->out, "}");
+        coord_html_next(&page->html);
+        ls_buf_addf(page->html.out, "{\"trial\":%zu,\"intervals\":", i);
+        coord_html_intervals(page->html.result->trials[i], share_of(page, POINTS_OF_ALL),
+                             page->html.out);
+        ls_buf_adds(page->html.out, ",\"server\":");
+        coord_html_samples(page->html.result->trials[i], share_of(page, POINTS_OF_ALL),
+                           page->html.out);
+        ls_buf_adds(page->html.out, "}");
     }
-    ls_buf_adds(page->out, "],");
+    ls_buf_adds(page->html.out, "],");
 }
 
 /* ---- trials, one by one */
@@ -390,20 +323,20 @@ static void dots(struct page *page)
                                            "service_time_p99_ns",  "cpu_ns_per_request",
                                            "rss_peak_bytes" };
 
-    ls_buf_adds(page->out, "\"dots\":{\"metrics\":[");
+    ls_buf_adds(page->html.out, "\"dots\":{\"metrics\":[");
     for (size_t m = 0; m < LS_ARRAY_LEN(metrics); m++) {
         const struct coord_metric *metric = coord_metric_find(metrics[m]);
 
-        ls_buf_addf(page->out, "%s[\"%s\",\"%s\"]", m > 0 ? "," : "", metric->noun,
+        ls_buf_addf(page->html.out, "%s[\"%s\",\"%s\"]", m > 0 ? "," : "", metric->noun,
                     unit_name(metric->unit));
     }
-    ls_buf_adds(page->out, "],");
-    begin_list(page, "trials");
-    for (size_t i = 0; i < page->result->n_trials; i++) {
-        const Ls__Trial *trial = page->result->trials[i];
+    ls_buf_adds(page->html.out, "],");
+    coord_html_begin(&page->html, "trials");
+    for (size_t i = 0; i < page->html.result->n_trials; i++) {
+        const Ls__Trial *trial = page->html.result->trials[i];
 
-        next(page);
-        ls_buf_addf(page->out, "[%u,%zu,%zu,%u,%d", trial->index,
+        coord_html_next(&page->html);
+        ls_buf_addf(page->html.out, "[%u,%zu,%zu,%u,%d", trial->index,
                     place(page->targets, page->target_count, trial->target),
                     place(page->workloads, page->workload_count, trial->workload),
                     trial->repetition, coord_trial_counts(trial));
@@ -411,48 +344,48 @@ static void dots(struct page *page)
             double value;
 
             if (coord_metric_get(coord_metric_find(metrics[m]), trial, &value)) {
-                ls_buf_adds(page->out, ",");
-                coord_html_number(page->out, value);
+                ls_buf_adds(page->html.out, ",");
+                coord_html_number(page->html.out, value);
             } else {
-                ls_buf_adds(page->out, ",null");
+                ls_buf_adds(page->html.out, ",null");
             }
         }
-        ls_buf_adds(page->out, "]");
+        ls_buf_adds(page->html.out, "]");
     }
-    ls_buf_adds(page->out, "]},");
+    ls_buf_adds(page->html.out, "]},");
 }
 
 static void searches(struct page *page)
 {
     bool more = false;
 
-    ls_buf_adds(page->out, "\"searches\":[");
-    for (size_t i = 0; i < page->result->n_trials; i++) {
-        const Ls__Trial *trial = page->result->trials[i];
+    ls_buf_adds(page->html.out, "\"searches\":[");
+    for (size_t i = 0; i < page->html.result->n_trials; i++) {
+        const Ls__Trial *trial = page->html.result->trials[i];
         const Ls__CapacityResult *found = trial->capacity;
         struct coord_table rows;
 
         if (found == NULL)
             continue;
-        ls_buf_addf(page->out, "%s{\"trial\":%zu,\"rate\":", more ? "," : "", i);
+        ls_buf_addf(page->html.out, "%s{\"trial\":%zu,\"rate\":", more ? "," : "", i);
         more = true;
         number(page, found->rate_per_s);
-        ls_buf_adds(page->out, ",\"low\":");
+        ls_buf_adds(page->html.out, ",\"low\":");
         number(page, found->low_per_s);
-        ls_buf_adds(page->out, ",\"high\":");
+        ls_buf_adds(page->html.out, ",\"high\":");
         number(page, found->high_per_s);
-        ls_buf_adds(page->out, ",");
-        begin_list(page, "limits");
+        ls_buf_adds(page->html.out, ",");
+        coord_html_begin(&page->html, "limits");
         for (size_t l = 0; l < found->n_limits; l++) {
-            next(page);
-            text(page, found->limits[l]);
+            coord_html_next(&page->html);
+            coord_html_text(&page->html, found->limits[l]);
         }
-        ls_buf_adds(page->out, "],");
+        ls_buf_adds(page->html.out, "],");
         coord_part_probes(trial, &rows);
-        table(page, "probes", &rows);
-        ls_buf_adds(page->out, "\"end\":0}");
+        coord_html_table(&page->html, "probes", &rows);
+        ls_buf_adds(page->html.out, "\"end\":0}");
     }
-    ls_buf_adds(page->out, "],");
+    ls_buf_adds(page->html.out, "],");
 }
 
 /* ---- how it was made */
@@ -466,16 +399,16 @@ static void plan(struct page *page)
     if (page->dir == NULL || coord_path(page->dir, COORD_PLAN_FILE, path, NULL) != LS_OK ||
         ls_fs_read(path, 16u << 20, &data, &len, NULL) != LS_OK)
         return; /* without: the page says nothing of it */
-    ls_buf_adds(page->out, "\"plan\":[");
-    page->first_item = true;
+    ls_buf_adds(page->html.out, "\"plan\":[");
+    page->html.first = true;
     for (char *line = data, *end; line != NULL && line - data < PLAN_MAX_BYTES; line = end) {
         end = strchr(line, '\n');
         if (end != NULL)
             *end++ = '\0';
-        next(page);
-        coord_escape_json(page->out, line, 400);
+        coord_html_next(&page->html);
+        coord_escape_json(page->html.out, line, 400);
     }
-    ls_buf_adds(page->out, "],");
+    ls_buf_adds(page->html.out, "],");
     free(data);
 }
 
@@ -486,7 +419,7 @@ static void files(struct page *page)
 
     if (page->dir == NULL || coord_sums_read(&sums, page->dir, NULL) != LS_OK)
         return;
-    begin_list(page, "files");
+    coord_html_begin(&page->html, "files");
     for (size_t i = 0; i < sums.n; i++) {
         const struct coord_sum *sum = &sums.items[i];
 
@@ -495,14 +428,15 @@ static void files(struct page *page)
             continue;
         if (shown++ >= FILES_MAX)
             continue;
-        next(page);
-        ls_buf_adds(page->out, "[");
-        text(page, sum->path);
-        ls_buf_adds(page->out, ",");
-        text(page, sum->hex);
-        ls_buf_adds(page->out, "]");
+        coord_html_next(&page->html);
+        ls_buf_adds(page->html.out, "[");
+        coord_html_text(&page->html, sum->path);
+        ls_buf_adds(page->html.out, ",");
+        coord_html_text(&page->html, sum->hex);
+        ls_buf_adds(page->html.out, "]");
     }
-    ls_buf_addf(page->out, "],\"files_left_out\":%zu,", shown > FILES_MAX ? shown - FILES_MAX : 0);
+    ls_buf_addf(page->html.out, "],\"files_left_out\":%zu,",
+                shown > FILES_MAX ? shown - FILES_MAX : 0);
     coord_sums_fini(&sums);
 }
 
@@ -511,56 +445,56 @@ static void csv(struct page *page)
     struct ls_buf rows;
 
     ls_buf_init(&rows, COORD_RESULT_MAX_BYTES);
-    coord_report_csv(page->result, &rows);
-    page->out->ok = page->out->ok && rows.ok;
+    coord_report_csv(page->html.result, &rows);
+    page->html.out->ok = page->html.out->ok && rows.ok;
     if (rows.ok && rows.len <= CSV_MAX_BYTES) {
-        ls_buf_adds(page->out, "\"csv\":[");
-        page->first_item = true;
+        ls_buf_adds(page->html.out, "\"csv\":[");
+        page->html.first = true;
         for (char *line = (char *)rows.data, *end; line != NULL && *line != '\0'; line = end) {
             end = strchr(line, '\n');
             if (end != NULL)
                 *end++ = '\0';
-            next(page);
-            coord_escape_json(page->out, line, CSV_MAX_BYTES);
+            coord_html_next(&page->html);
+            coord_escape_json(page->html.out, line, CSV_MAX_BYTES);
         }
-        ls_buf_adds(page->out, "],");
+        ls_buf_adds(page->html.out, "],");
     }
     ls_buf_fini(&rows);
 }
 
 static void changes(struct page *page)
 {
-    begin_list(page, "changes");
-    for (size_t i = 0; i < page->result->n_changes; i++) {
-        next(page);
-        text(page, page->result->changes[i]);
+    coord_html_begin(&page->html, "changes");
+    for (size_t i = 0; i < page->html.result->n_changes; i++) {
+        coord_html_next(&page->html);
+        coord_html_text(&page->html, page->html.result->changes[i]);
     }
-    ls_buf_adds(page->out, "],");
+    ls_buf_adds(page->html.out, "],");
 }
 
 static void head(struct page *page)
 {
-    const Ls__Result *result = page->result;
+    const Ls__Result *result = page->html.result;
 
-    name_text(page, "title", result->name[0] != '\0' ? result->name : "lockstep");
-    name_text(page, "description", result->description);
-    name_text(page, "run_id", result->run_id);
-    name_text(page, "version", result->lockstep_version);
-    name_text(page, "started", result->started_at);
-    name_text(page, "finished", result->finished_at);
-    name_text(page, "plan_sha256", result->plan_sha256);
-    name_text(page, "run_status", result->status);
-    name_text(page, "only", result->only);
-    ls_buf_addf(page->out, "\"seed\":%" PRIu64 ",", result->seed);
-    sentences(page, "status", coord_part_status);
-    sentences(page, "verdict", coord_part_verdict);
-    sentences(page, "reasons", coord_part_reasons);
-    begin_list(page, "targets");
+    coord_html_named(&page->html, "title", result->name[0] != '\0' ? result->name : "lockstep");
+    coord_html_named(&page->html, "description", result->description);
+    coord_html_named(&page->html, "run_id", result->run_id);
+    coord_html_named(&page->html, "version", result->lockstep_version);
+    coord_html_named(&page->html, "started", result->started_at);
+    coord_html_named(&page->html, "finished", result->finished_at);
+    coord_html_named(&page->html, "plan_sha256", result->plan_sha256);
+    coord_html_named(&page->html, "run_status", result->status);
+    coord_html_named(&page->html, "only", result->only);
+    ls_buf_addf(page->html.out, "\"seed\":%" PRIu64 ",", result->seed);
+    coord_html_say(&page->html, "status", coord_part_status);
+    coord_html_say(&page->html, "verdict", coord_part_verdict);
+    coord_html_say(&page->html, "reasons", coord_part_reasons);
+    coord_html_begin(&page->html, "targets");
     for (size_t i = 0; i < page->target_count; i++) {
-        next(page);
-        text(page, page->targets[i]);
+        coord_html_next(&page->html);
+        coord_html_text(&page->html, page->targets[i]);
     }
-    ls_buf_adds(page->out, "],");
+    ls_buf_adds(page->html.out, "],");
 }
 
 static enum ls_err write_data(struct page *page)
@@ -568,38 +502,39 @@ static enum ls_err write_data(struct page *page)
     struct coord_table rows;
     enum ls_err rc;
 
-    ls_buf_adds(page->out, "{");
+    ls_buf_adds(page->html.out, "{");
     head(page);
     pages(page);
-    ls_buf_adds(page->out, "\"workloads\":[");
+    ls_buf_adds(page->html.out, "\"workloads\":[");
     for (size_t i = 0; i < page->workload_count; i++) {
-        ls_buf_adds(page->out, i > 0 ? "," : "");
+        ls_buf_adds(page->html.out, i > 0 ? "," : "");
         workload(page, page->workloads[i]);
     }
-    ls_buf_adds(page->out, "],");
-    coord_part_standings(page->result, &rows);
-    table(page, "standings", &rows);
+    ls_buf_adds(page->html.out, "],");
+    coord_part_standings(page->html.result, &rows);
+    coord_html_table(&page->html, "standings", &rows);
     series(page);
     rc = histograms(page);
-    coord_part_trials(page->result, false, &rows);
-    table(page, "trials", &rows);
+    coord_part_trials(page->html.result, false, &rows);
+    coord_html_table(&page->html, "trials", &rows);
     dots(page);
     searches(page);
-    coord_html_agents(page->result, AGENT_ROWS_MAX, &rows);
-    table(page, "agents", &rows);
-    coord_html_servers(page->result, &rows);
-    table(page, "servers", &rows);
-    coord_html_hosts(page->result, &rows);
-    table(page, "hosts", &rows);
-    coord_html_programs(page->result, &rows);
-    table(page, "programs", &rows);
-    sentences(page, "clocks", coord_part_hosts);
-    sentences(page, "method", coord_part_method);
+    coord_html_agents(page->html.result, AGENT_ROWS_MAX, &rows);
+    coord_html_table(&page->html, "agents", &rows);
+    coord_html_servers(page->html.result, &rows);
+    coord_html_table(&page->html, "servers", &rows);
+    coord_html_hosts(page->html.result, &rows);
+    coord_html_table(&page->html, "hosts", &rows);
+    coord_html_programs(page->html.result, &rows);
+    coord_html_table(&page->html, "programs", &rows);
+    coord_html_say(&page->html, "clocks", coord_part_hosts);
+    coord_html_say(&page->html, "method", coord_part_method);
     changes(page);
     plan(page);
     files(page);
     csv(page);
-    ls_buf_addf(page->out, "\"series_max\":%d,\"agent_rows_max\":%d}", SERIES_MAX, AGENT_ROWS_MAX);
+    ls_buf_addf(page->html.out, "\"series_max\":%d,\"agent_rows_max\":%d}", SERIES_MAX,
+                AGENT_ROWS_MAX);
     return rc;
 }
 
@@ -607,7 +542,7 @@ void coord_report_html(const Ls__Result *result, const struct coord_report_optio
                        struct ls_buf *out)
 {
     struct ls_buf data, title;
-    struct page page = { .result = result, .dir = options->dir, .out = &data };
+    struct page page = { .html = { .result = result, .out = &data }, .dir = options->dir };
 
     ls_buf_init(&data, JSON_MAX);
     ls_buf_init(&title, JSON_MAX);

@@ -268,6 +268,7 @@ bool coord_merge_latest(const struct coord_merge *merge, struct coord_merge_prog
         .length_ns = point->length_ns,
         .completed = point->ok + point->warmup_ok,
         .errors = point->errors + point->warmup_errors,
+        .scheduled = point->scheduled,
         .p50_ns = point->p50_ns,
         .p99_ns = point->p99_ns,
         .max_ns = point->max_ns,

@@ -91,7 +91,8 @@ struct coord_merge_progress {
     int64_t length_ns;
     uint64_t completed; /* as expected */
     uint64_t errors;
-    int64_t p50_ns; /* response time in an open loop, else service time; 0 in the warm-up */
+    uint64_t scheduled; /* 0 in the warm-up */
+    int64_t p50_ns;     /* response time in an open loop, else service time; 0 in the warm-up */
     int64_t p99_ns;
     int64_t max_ns;
 };

@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/units.h"
 #include "common/utf8.h"
+#include "coordinator/web/live.h"
 
 #define LIVE_NS  (250 * LS_NS_PER_MS)
 #define PLAIN_NS LS_NS_PER_S
@@ -19,7 +20,8 @@ struct coord_progress {
     bool quiet;
     bool live; /* a terminal that understands cursor movement */
     bool colour;
-    bool line_shown; /* a live line stands there now */
+    bool line_shown;              /* a live line stands there now */
+    struct coord_live *live_page; /* NULL: none; borrowed */
     int64_t next_ns;
     char trial[200];
     char phase[40]; /* as shown last */
@@ -75,6 +77,30 @@ static void print(struct coord_progress *progress, const char *before, char *tex
     (void)fflush(stderr);
 }
 
+void coord_progress_attach(struct coord_progress *progress, struct coord_live *live)
+{
+    if (progress != NULL)
+        progress->live_page = live;
+}
+
+/* By its first word. */
+static const char *style_of(const char *text)
+{
+    return strncmp(text, "invalid", 7) == 0 || strncmp(text, "lockstep:", 9) == 0 ? "bad"
+           : strncmp(text, "suspect", 7) == 0                                     ? "warn"
+                                                                                  : "";
+}
+
+static void tell_page(const struct coord_progress *progress, const char *trial, const char *text)
+{
+    char line[2300];
+
+    if (progress == NULL || progress->live_page == NULL)
+        return;
+    (void)snprintf(line, sizeof(line), "%s%s%s", trial, trial[0] != '\0' ? ": " : "", text);
+    coord_live_said(progress->live_page, style_of(text), line);
+}
+
 void coord_progress_say(struct coord_progress *progress, const char *fmt, ...)
 {
     char text[2048];
@@ -83,6 +109,7 @@ void coord_progress_say(struct coord_progress *progress, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
+    tell_page(progress, "", text);
     print(progress, "", text);
 }
 
@@ -92,11 +119,14 @@ void coord_progress_note(struct coord_progress *progress, const char *fmt, ...)
     char text[2048];
     va_list ap;
 
-    if (progress == NULL || progress->quiet)
+    if (progress == NULL)
         return;
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
+    tell_page(progress, progress->trial, text);
+    if (progress->quiet)
+        return;
     (void)snprintf(before, sizeof(before), "%s  ", progress->trial);
     print(progress, before, text);
 }
@@ -117,6 +147,7 @@ void coord_progress_trial(struct coord_progress *progress, uint32_t index, uint3
     progress->phase[0] = '\0';
     if (progress->live)
         progress->next_ns = 0;
+    coord_live_trial(progress->live_page, index, total, target, workload, repetition);
 }
 
 static void compose(char *out, size_t bytes, int64_t now_ns, const char *phase, int64_t end_ns,

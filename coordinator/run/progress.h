@@ -10,12 +10,15 @@
 #include "coordinator/run/merge.h"
 
 struct coord_progress;
+struct coord_live;
 
 /* quiet: only warnings. NULL: out of memory, which is no reason not to run; every call takes NULL.
  */
 struct coord_progress *coord_progress_create(bool quiet);
 void coord_progress_destroy(struct coord_progress *progress); /* clears a live line */
 
+/* What is said from now on, and which trial it is, is told to the live page as well. */
+void coord_progress_attach(struct coord_progress *progress, struct coord_live *live);
 /* Which trial: "[3/6] node hello r2". */
 void coord_progress_trial(struct coord_progress *progress, uint32_t index, uint32_t total,
                           const char *target, const char *workload, uint32_t repetition);

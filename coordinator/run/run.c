@@ -104,6 +104,7 @@ static enum ls_err run_all(struct run *r, struct ls_diag *diag)
             rc = run_one_trial(r, &trial, diag);
         if (rc == LS_OK && !r->interrupted)
             rc = save(r, diag);
+        coord_live_result(r->live, r->result);
     }
     return rc;
 }
@@ -175,6 +176,26 @@ static enum ls_err note_origin(struct run *r, struct ls_diag *diag)
     return rc == LS_OK ? rc : ls_fail(diag, rc, "out of memory for the result");
 }
 
+/* As Ctrl-C does. On a thread of the live page's. */
+static void stop_run(void *ctx)
+{
+    (void)ctx;
+    (void)kill(getpid(), SIGINT);
+}
+
+static enum ls_err start_live(struct run *r, struct ls_diag *diag)
+{
+    enum ls_err rc =
+        coord_live_start(r->options->ui, r->options->plan->name, stop_run, r, &r->live, diag);
+
+    r->unusable = rc != LS_OK;
+    if (rc != LS_OK)
+        return rc;
+    coord_progress_say(r->progress, "live page: %s", coord_live_url(r->live));
+    coord_progress_attach(r->progress, r->live);
+    return LS_OK;
+}
+
 /* All that can be wrong before anything is started: nothing was run then. */
 static enum ls_err look_around(struct run *r, struct ls_diag *diag)
 {
@@ -185,6 +206,8 @@ static enum ls_err look_around(struct run *r, struct ls_diag *diag)
     if (rc == LS_OK)
         rc = coord_limits_files(r->servers + r->clients, diag);
     r->unusable = rc != LS_OK;
+    if (rc == LS_OK && r->options->ui != NULL)
+        rc = start_live(r, diag);
     if (rc == LS_OK && r->options->metrics != NULL) {
         rc = coord_metrics_start(r->options->metrics, &r->metrics, diag);
         r->unusable = rc != LS_OK;
@@ -240,6 +263,7 @@ static void tear_down(struct run *r)
     if (r->calibration != NULL)
         ls__calibration__free_unpacked(r->calibration, NULL);
     coord_metrics_stop(r->metrics);
+    coord_live_destroy(r->live);
     coord_progress_destroy(r->progress);
     r->progress = NULL;
     if (r->loop == NULL)
@@ -361,6 +385,7 @@ int coord_run(const struct coord_run_options *options, Ls__Result **out_result, 
     if (rc == LS_OK)
         rc = run_all(&r, &diag);
     status = finish(&r, rc, &diag);
+    coord_live_end(r.live, r.result->status, r.store != NULL ? coord_store_dir(r.store) : "");
     tear_down(&r);
     if (r.store != NULL)
         (void)snprintf(out_dir_used, out_dir_bytes, "%s", coord_store_dir(r.store));

@@ -31,6 +31,7 @@ struct coord_run_options {
     size_t set_count;
     const char *const *labels; /* key=value */
     size_t label_count;
+    const char *ui;                /* address of the live page, "" any port; NULL: none */
     const char *metrics;           /* address of an endpoint for figures; NULL: none */
     const char *only;              /* NULL: all */
     struct coord_resumed *resumed; /* NULL: a new run; taken over by coord_run */

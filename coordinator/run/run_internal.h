@@ -17,6 +17,7 @@
 #include "coordinator/run/ship.h"
 #include "coordinator/run/trial.h"
 #include "coordinator/signals.h"
+#include "coordinator/web/live.h"
 #include "coordinator/web/metrics.h"
 
 struct run {
@@ -29,6 +30,8 @@ struct run {
     struct coord_signer *signer;     /* owned; NULL: no keys, nothing is signed */
     struct coord_progress *progress; /* owned */
     struct coord_metrics *metrics;   /* owned; NULL: nobody asked for figures */
+    struct coord_live *live;         /* owned; NULL: nobody asked for a live page */
+    int64_t agents_next_ns;          /* when the live page is told of them again */
     int64_t metrics_next_ns;         /* when they are published again */
     uint32_t servers;                /* places 0 .. servers - 1 of the fleet */
     uint32_t clients;

@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "common/transport.h"
 #include "coordinator/exit.h"
+#include "coordinator/plan/load_law.h"
 #include "coordinator/run/run_internal.h"
 
 #define METRICS_NS (500 * LS_NS_PER_MS) /* from one publication to the next */
@@ -183,6 +184,54 @@ static void publish(struct run *r, const char *phase, const struct coord_merge_p
     ls_buf_fini(&text);
 }
 
+/* Who is there, for the live page. */
+static void tell_agents(struct run *r, int64_t now_ns)
+{
+    uint32_t n = coord_fleet_size(r->fleet);
+    struct coord_live_agent *agents;
+
+    if (r->live == NULL || now_ns < r->agents_next_ns)
+        return;
+    r->agents_next_ns = now_ns + LS_NS_PER_S;
+    agents = calloc(n + 1, sizeof(*agents));
+    for (uint32_t i = 0; agents != NULL && i < n; i++) {
+        const struct coord_agent *agent = coord_fleet_agent(r->fleet, i);
+        struct coord_clock clock;
+
+        agents[i].name = agent->name;
+        agents[i].role = i < r->servers ? "server" : "client";
+        agents[i].state = agent->lost ? "lost" : agent->up ? "here" : "silent";
+        agents[i].clock_error_ns =
+            coord_fleet_clock(agent, now_ns, &clock) ? clock.error_ns : INT64_C(-1);
+    }
+    if (agents != NULL)
+        coord_live_agents(r->live, agents, n);
+    free(agents);
+}
+
+static void tell_live(struct run *r, const char *phase, int64_t end_ns,
+                      const struct coord_merge_progress *latest, int64_t now_ns)
+{
+    struct coord_live_now now = { .phase = phase, .left_s = -1 };
+
+    tell_agents(r, now_ns);
+    if (end_ns > now_ns)
+        now.left_s = (double)(end_ns - now_ns) / 1e9;
+    if (latest != NULL) {
+        now.has_interval = true;
+        now.at_ns = latest->at_ns;
+        now.length_ns = latest->length_ns;
+        now.completed = latest->completed;
+        now.scheduled = latest->scheduled;
+        now.errors = latest->errors;
+        now.p50_ns = latest->p50_ns;
+        now.p99_ns = latest->p99_ns;
+        now.max_ns = latest->max_ns;
+        now.open_loop = coord_load_is_open(r->trial->workload);
+    }
+    coord_live_tick(r->live, now_ns, &now);
+}
+
 static void show(struct run *r, int64_t now_ns)
 {
     struct coord_merge_progress latest;
@@ -193,6 +242,7 @@ static void show(struct run *r, int64_t now_ns)
 
     if (r->machine == NULL) {
         publish(r, "", NULL, now_ns);
+        tell_live(r, "between trials", 0, NULL, now_ns);
         return;
     }
     w = r->trial->workload;
@@ -209,6 +259,7 @@ static void show(struct run *r, int64_t now_ns)
     }
     coord_progress_update(r->progress, now_ns, phase, end_ns, known);
     publish(r, phase, known, now_ns);
+    tell_live(r, phase, end_ns, known, now_ns);
 }
 
 /* Waits for the next event, at most until due_ns, and does what is due. */

@@ -28,30 +28,6 @@ static void answer(void *ctx, struct coord_web_reply *reply)
     (void)pthread_mutex_unlock(&metrics->mutex);
 }
 
-static enum ls_err parse(const char *text, char *out_host, size_t host_bytes, uint16_t *out_port,
-                         struct ls_diag *diag)
-{
-    const char *colon = strrchr(text, ':');
-    const char *digits = colon != NULL ? colon + 1 : text;
-    size_t len = colon != NULL ? (size_t)(colon - text) : 0;
-    char *end = NULL;
-    unsigned long port = strtoul(digits, &end, 10);
-
-    if (*digits < '0' || *digits > '9' || *end != '\0' || port > UINT16_MAX || len >= host_bytes)
-        return ls_fail(
-            diag, LS_EINVAL,
-            "'%.60s' is no address for metrics: a port, ADDRESS:PORT or [ADDRESS]:PORT is "
-            "expected",
-            text);
-    if (len >= 2 && text[0] == '[' && text[len - 1] == ']') {
-        text++;
-        len -= 2;
-    }
-    (void)snprintf(out_host, host_bytes, "%.*s", (int)len, text);
-    *out_port = (uint16_t)port;
-    return LS_OK;
-}
-
 static void name_url(struct coord_metrics *metrics, const char *host)
 {
     bool six = strchr(host, ':') != NULL;
@@ -67,7 +43,7 @@ enum ls_err coord_metrics_start(const char *address, struct coord_metrics **out,
     struct coord_metrics *metrics;
     uint16_t port = 0;
     char host[80];
-    enum ls_err rc = parse(address, host, sizeof(host), &port, diag);
+    enum ls_err rc = coord_web_parse(address, host, sizeof(host), &port, diag);
 
     if (rc != LS_OK)
         return rc;

@@ -50,6 +50,10 @@ struct coord_web_options {
     size_t route_count;
 };
 
+/* "9464", "127.0.0.1:9464", "[::1]:9464"; out_host is "" where none is named. LS_EINVAL. */
+enum ls_err coord_web_parse(const char *text, char *out_host, size_t host_bytes, uint16_t *out_port,
+                            struct ls_diag *diag) LS_NODISCARD;
+
 /* LS_EINVAL: not an address; LS_EIO: cannot listen there, with the reason; LS_ENOMEM. */
 enum ls_err coord_web_start(const struct coord_web_options *options, struct coord_web **out_web,
                             struct ls_diag *diag) LS_NODISCARD;

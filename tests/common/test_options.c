@@ -13,6 +13,7 @@ struct fields {
     const char *text;
     struct ls_option_list list;
     bool flag;
+    const char *maybe;
 };
 
 static const struct ls_option rows[] = {
@@ -24,6 +25,7 @@ static const struct ls_option rows[] = {
     { "text", 0, LS_OPTION_TEXT, offsetof(struct fields, text), "TEXT", NULL, 1, 0, "" },
     { "list", 'l', LS_OPTION_LIST, offsetof(struct fields, list), "ITEM", NULL, 1, 0, "" },
     { "flag", 'f', LS_OPTION_FLAG, offsetof(struct fields, flag), NULL, NULL, 1, 0, "" },
+    { "maybe", 'm', LS_OPTION_MAYBE, offsetof(struct fields, maybe), "TEXT", NULL, 1, 0, "" },
 };
 
 /* Words are separated by a space; "_" stands for an empty one. */
@@ -69,6 +71,27 @@ static void a_value_may_stand_behind_an_equals_sign_a_space_or_its_letter(void *
         assert_int_equal(parse(lines[i], &f, words, &count, NULL), LS_OK);
         assert_int_equal(f.count, 7);
     }
+}
+
+static void a_value_that_may_be_missing_is_never_the_next_word(void **state)
+{
+    const char *words[2];
+    size_t count;
+    struct fields f;
+
+    (void)state;
+    assert_int_equal(parse("", &f, words, &count, NULL), LS_OK);
+    assert_null(f.maybe);
+    assert_int_equal(parse("--maybe 7", &f, words, &count, NULL), LS_OK);
+    assert_string_equal(f.maybe, "");
+    assert_int_equal(count, 1);
+    assert_int_equal(parse("--maybe=7", &f, words, &count, NULL), LS_OK);
+    assert_string_equal(f.maybe, "7");
+    assert_int_equal(parse("-m7 -f", &f, words, &count, NULL), LS_OK);
+    assert_string_equal(f.maybe, "7");
+    assert_int_equal(parse("-m -f", &f, words, &count, NULL), LS_OK);
+    assert_string_equal(f.maybe, "");
+    assert_true(f.flag);
 }
 
 static void lists_grow_and_words_are_kept_apart(void **state)
@@ -156,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_given_has_its_default),
         cmocka_unit_test(a_value_may_stand_behind_an_equals_sign_a_space_or_its_letter),
+        cmocka_unit_test(a_value_that_may_be_missing_is_never_the_next_word),
         cmocka_unit_test(lists_grow_and_words_are_kept_apart),
         cmocka_unit_test(times_and_rates_need_no_unit_here),
         cmocka_unit_test(what_is_wrong_is_said_with_the_option_and_the_range),

@@ -49,7 +49,7 @@ http.get(process.argv[2], { headers }, (r) => {
 JS
 
 expect 2 "$lockstep" run plan.yaml --metrics nonsense
-says err 'is no address for metrics'
+says err 'is no address to listen at'
 
 # While it runs.
 start run "$lockstep" run plan.yaml --out result --metrics 0

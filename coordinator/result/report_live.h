@@ -1,0 +1,13 @@
+/* coordinator/result/report_live.h - what a run has found so far, for its live page. */
+#ifndef LS_COORDINATOR_RESULT_REPORT_LIVE_H
+#define LS_COORDINATOR_RESULT_REPORT_LIVE_H
+
+#include "common/buf.h"
+#include "proto/result.pb-c.h"
+
+/* Appends {"trials": table of the newest trials, "workloads": [{"name", "load", "summary",
+ * "comparisons", "notes"}], "verdict": [], "reasons": []}: the tables and sentences of the report.
+ */
+void coord_report_live(const Ls__Result *result, struct ls_buf *out);
+
+#endif
