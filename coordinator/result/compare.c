@@ -16,6 +16,8 @@ static const char *const judged_closed[] = { "throughput_per_s", "service_time_p
 static const char *const judged_open[] = { "response_time_p50_ns", "response_time_p99_ns",
                                            "cpu_ns_per_request" };
 
+#define CAPACITY "capacity_per_s"
+
 struct job {
     const Ls__Result *a;
     const Ls__Result *b;
@@ -117,13 +119,36 @@ static void compare_metric(struct job *job, const Ls__Trial *like, const char *n
                  fill(row, job->values, na, job->values + na, nb, job->a->seed, change) != LS_OK;
 }
 
+/* Of one search on each side the runs tell nothing, but each knows how sure it is. */
+static void take_intervals(struct job *job, const Ls__Trial *like)
+{
+    Ls__ComparedMetric *row =
+        job->to->n_metrics > 0 ? job->to->metrics[job->to->n_metrics - 1] : NULL;
+    const Ls__Trial *a = first_of(job->a, like->workload, like->target);
+    const Ls__Trial *b = first_of(job->b, like->workload, like->target);
+
+    if (row == NULL || strcmp(row->metric, CAPACITY) != 0 || row->n_a != 1 || row->n_b != 1 ||
+        a == NULL || b == NULL || a->capacity == NULL || b->capacity == NULL ||
+        !(a->capacity->low_per_s > 0) || !(b->capacity->low_per_s > 0) ||
+        !(a->capacity->high_per_s > 0) || !(b->capacity->high_per_s > 0))
+        return; /* a lower bound is comparable with nothing */
+    row->by_intervals = true;
+    row->low_a = a->capacity->low_per_s;
+    row->high_a = a->capacity->high_per_s;
+    row->low_b = b->capacity->low_per_s;
+    row->high_b = b->capacity->high_per_s;
+    row->ratio_low = row->low_b / row->high_a;
+    row->ratio_high = row->high_b / row->low_a;
+}
+
 static void compare_pair(struct job *job, const Ls__Trial *like)
 {
     const struct coord_compare_options *options = job->options;
     bool open = coord_trial_is_open(like);
 
     if (like->capacity != NULL && options->metrics == NULL) {
-        compare_metric(job, like, "capacity_per_s");
+        compare_metric(job, like, CAPACITY);
+        take_intervals(job, like);
         return;
     }
 
@@ -177,6 +202,10 @@ static const char *finding_of(const Ls__ComparedMetric *row, size_t tests)
 {
     const struct coord_metric *metric = coord_metric_find(row->metric);
 
+    if (row->by_intervals)
+        return row->low_b > row->high_a   ? "better"
+               : row->high_b < row->low_a ? "worse"
+                                          : "no_difference";
     if (row->p_adjusted <= COORD_COMPARE_LEVEL && row->median_a != row->median_b)
         return (row->median_b > row->median_a) == metric->higher_is_better ? "better" : "worse";
     return enough(row, tests) ? "no_difference" : "too_few";

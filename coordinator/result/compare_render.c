@@ -123,7 +123,10 @@ static void fill_table(const Ls__Comparison *comparison, struct coord_table *out
         coord_table_number(out, row->median_a, unit);
         coord_table_number(out, row->median_b, unit);
         change_cells(row, out);
-        (void)snprintf(p, sizeof(p), "%.2g", row->p_adjusted);
+        if (row->by_intervals)
+            (void)snprintf(p, sizeof(p), "intervals");
+        else
+            (void)snprintf(p, sizeof(p), "%.2g", row->p_adjusted);
         coord_table_text(out, p, COORD_STYLE_NONE);
         coord_table_text(out, finding, style);
     }

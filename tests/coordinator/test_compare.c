@@ -209,6 +209,50 @@ static void one_comparison_in_twenty_at_most_is_a_false_alarm(void **state)
     assert_in_range(alarms, 0, rounds / 20);
 }
 
+/* One search of this result: a capacity and its interval; high 0: a lower bound. */
+static Ls__Result *searched(double rate, double low, double high)
+{
+    const struct sample_trial trial = { "node", "hello", 1,    5000,
+                                        0.8,    9,       5000, LS__VERDICT__VERDICT_VALID };
+    Ls__Result *result = sample_result(&trial, 1);
+    Ls__CapacityResult *found = coord_message_new(&ls__capacity_result__descriptor);
+
+    assert_non_null(found);
+    found->rate_per_s = rate;
+    found->low_per_s = low;
+    found->high_per_s = high;
+    result->trials[0]->capacity = found;
+    return result;
+}
+
+static void single_searches_are_compared_by_their_intervals(void **state)
+{
+    static const struct {
+        double b[3];
+        const char *finding;
+    } cases[] = { { { 5300, 5200, 5400 }, "better" },
+                  { { 4700, 4600, 4800 }, "worse" },
+                  { { 5150, 5050, 5250 }, "no_difference" },
+                  { { 9000, 8900, 0 }, "too_few" } };
+
+    (void)state;
+    for (size_t i = 0; i < LS_ARRAY_LEN(cases); i++) {
+        struct pair pair = pair_of(searched(5000, 4900, 5100),
+                                   searched(cases[i].b[0], cases[i].b[1], cases[i].b[2]));
+        const Ls__ComparedMetric *row;
+
+        assert_int_equal(compared(&pair, &gate), LS_OK);
+        assert_int_equal(pair.all->comparisons[0]->n_metrics, 1);
+        row = metric(&pair, "capacity_per_s");
+        assert_string_equal(row->finding, cases[i].finding);
+        if (row->by_intervals) {
+            assert_true(row->ratio_low < row->ratio && row->ratio < row->ratio_high);
+            assert_true(row->ratio_low * 5100 - cases[i].b[1] < 1e-6);
+        }
+        drop(&pair);
+    }
+}
+
 static void another_load_is_refused_and_named(void **state)
 {
     const struct coord_compare_options anyway = { .anyway = true };
@@ -300,6 +344,7 @@ int main(void)
         cmocka_unit_test(three_runs_cannot_tell),
         cmocka_unit_test(p_is_adjusted_for_the_number_of_tests),
         cmocka_unit_test(one_comparison_in_twenty_at_most_is_a_false_alarm),
+        cmocka_unit_test(single_searches_are_compared_by_their_intervals),
         cmocka_unit_test(another_load_is_refused_and_named),
         cmocka_unit_test(nothing_in_common_is_refused),
         cmocka_unit_test(an_unknown_metric_is_refused_with_those_there_are),

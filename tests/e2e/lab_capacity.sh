@@ -4,6 +4,7 @@
 # the capacity that one without a ration finds. The server is the responder's queue, so that its
 # capacity is known, and it is set by what the rationed client can do. With LS_E2E_LONG=1 alone: it takes
 # five minutes of a quiet machine.
+# shellcheck disable=SC2016 # JavaScript
 . "$(dirname -- "$0")/lib.sh"
 [ -n "${LS_E2E_LONG:-}" ] || skip 'LS_E2E_LONG=1 runs it'
 . "$(dirname -- "$0")/lab_lib.sh"
