@@ -38,7 +38,7 @@ static void put_varint(struct ls_buf *buf, uint64_t x)
     ls_buf_add(buf, bytes, len);
 }
 
-static bool take_varint(struct ls_bytes *in, uint64_t *out)
+static bool take_long_varint(struct ls_bytes *in, uint64_t *out)
 {
     uint64_t x = 0;
 
@@ -58,6 +58,17 @@ static bool take_varint(struct ls_bytes *in, uint64_t *out)
         return true;
     }
     return false;
+}
+
+/* Nearly all are of one byte. */
+static inline bool take_varint(struct ls_bytes *in, uint64_t *out)
+{
+    if (LS_UNLIKELY(in->len == 0 || *in->data >= 0x80))
+        return take_long_varint(in, out);
+    *out = *in->data;
+    in->data++;
+    in->len--;
+    return true;
 }
 
 /* ---- encoding */

@@ -174,75 +174,66 @@ static void set_payload(struct ls_buf *buf)
         buf->data[4 + i] = (unsigned char)(payload >> (24 - 8 * i));
 }
 
-/* Words, appended together: many small appends are slow. */
-struct words {
-    struct ls_buf *buf;
-    size_t used;
-    unsigned char bytes[2048];
-};
-
-static void flush_words(struct words *words)
+/* A counter and what is empty before it: one bucket is a counter, more are a word together. Writes
+ * at most two words. */
+static inline unsigned char *put_counter(unsigned char *at, uint32_t gap, uint64_t count)
 {
-    ls_buf_add(words->buf, words->bytes, words->used);
-    words->used = 0;
-}
-
-static inline void add_word(struct words *words, int64_t word)
-{
-    if (words->used > sizeof(words->bytes) - WORD_BYTES)
-        flush_words(words);
-    if (LS_LIKELY(word >= 0 && word < 0x40))
-        words->bytes[words->used++] = (unsigned char)(word << 1);
+    if (gap == 1)
+        *at++ = 0;
+    else if (gap > 1)
+        at += put_word(at, -(int64_t)gap);
+    if (LS_LIKELY(count < 0x40))
+        *at++ = (unsigned char)(count << 1);
     else
-        words->used += put_word(words->bytes + words->used, word);
+        at += put_word(at, (int64_t)count);
+    return at;
 }
 
-/* Empty buckets: one is a counter, more are a word together. */
-static void add_gap(struct words *words, uint32_t gap)
+enum { WORDS_BYTES = 2048 }; /* appended together: many small appends are slow */
+
+static unsigned char *flush_if_full(struct ls_buf *buf, unsigned char *words, unsigned char *at)
 {
-    if (gap > 0)
-        add_word(words, gap == 1 ? 0 : -(int64_t)gap);
+    if (at - words <= WORDS_BYTES - 2 * WORD_BYTES)
+        return at;
+    ls_buf_add(buf, words, (size_t)(at - words));
+    return words;
+}
+
+static void end_words(struct ls_buf *buf, const unsigned char *words, unsigned char *at, bool empty)
+{
+    if (empty)
+        *at++ = 0; /* as HdrHistogram: at least one counter */
+    ls_buf_add(buf, words, (size_t)(at - words));
+    set_payload(buf);
 }
 
 static void put_plain(struct ls_buf *buf, const struct ls_hist *hist)
 {
-    struct words words;
+    unsigned char words[WORDS_BYTES], *at = words;
     uint32_t first, end, last = 0;
 
-    words.buf = buf;
-    words.used = 0;
     ls_hist_range(hist, &first, &end);
     put_head(buf);
     for (uint32_t i = first; i < end; i++) {
         if (hist->counts[i] == 0)
             continue;
-        add_gap(&words, i - last);
-        add_word(&words, (int64_t)hist->counts[i]);
+        at = flush_if_full(buf, words, put_counter(at, i - last, hist->counts[i]));
         last = i + 1;
     }
-    if (end == 0)
-        add_word(&words, 0); /* as HdrHistogram: at least one counter */
-    flush_words(&words);
-    set_payload(buf);
+    end_words(buf, words, at, end == 0);
 }
 
 static void put_plain_sparse(struct ls_buf *buf, const struct ls_hist_sparse *hist)
 {
-    struct words words;
+    unsigned char words[WORDS_BYTES], *at = words;
     uint32_t last = 0;
 
-    words.buf = buf;
-    words.used = 0;
     put_head(buf);
     for (uint32_t i = 0; i < hist->len; i++) {
-        add_gap(&words, hist->indexes[i] - last);
-        add_word(&words, (int64_t)hist->counts[i]);
+        at = flush_if_full(buf, words, put_counter(at, hist->indexes[i] - last, hist->counts[i]));
         last = hist->indexes[i] + 1u;
     }
-    if (hist->len == 0)
-        add_word(&words, 0);
-    flush_words(&words);
-    set_payload(buf);
+    end_words(buf, words, at, hist->len == 0);
 }
 
 /* A zlib stream (RFC 1950) of stored blocks (RFC 1951, 3.2.4): what deflating at level 0 would

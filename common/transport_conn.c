@@ -15,6 +15,7 @@
 
 #define CONN_IDLE_BYTES  4096u /* of each buffer while little is going on */
 #define CONN_READ_BYTES  LS_BATCH_BYTES
+#define CONN_SPARE_BYTES 1024u /* what a report may grow by */
 #define CONN_SMALL_MAX   16u   /* small reads before the buffer for large ones is given up */
 #define CONN_OUT_BYTES   512u  /* to begin with: heartbeats, acknowledgements */
 #define CONN_QUIET_BYTES 1024u /* less than this is all that there is to send */
@@ -318,7 +319,7 @@ static bool fit_buffer(struct ls_conn *conn, size_t read_bytes, bool was_full, s
 
     conn->small = read_bytes < CONN_IDLE_BYTES ? conn->small + 1 : 0;
     if (conn->in_len == cap && conn->up && need <= CONN_READ_BYTES)
-        cap = need + CONN_IDLE_BYTES - need % CONN_IDLE_BYTES;
+        cap = need + CONN_SPARE_BYTES - need % CONN_SPARE_BYTES;
     else if (conn->in_len == cap)
         cap = cap * 2 < need ? cap * 2 : need;
     else if (was_full && conn->in_len > 0 && cap < CONN_READ_BYTES)
