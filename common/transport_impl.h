@@ -3,6 +3,7 @@
  *   frame.c      bytes <-> one envelope, pure
  *   numbered.c   numbering, acknowledging, sending again; the same for both ends
  *   transport_hub.c, transport_conn.c   nng's streams and the libev loop: nng.h and ev.h stop there
+ *   transport_keys.c   keys that change or end while connections live
  *   address.c    the addresses that are taken
  *   tls_engine.c, credentials.c, identity.c   TLS, keys, and who somebody is
  *   dialer.c     the agent's end        listener.c   the coordinator's end

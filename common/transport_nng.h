@@ -1,5 +1,5 @@
-/* common/transport_nng.h - where nng and libev are known: transport_hub.c and transport_conn.c
- * include this, and it alone includes nng.h. */
+/* common/transport_nng.h - where nng and libev are known: transport_hub.c, transport_conn.c
+ * and transport_keys.c include this, and it alone includes nng.h. */
 #ifndef LS_COMMON_TRANSPORT_NNG_H
 #define LS_COMMON_TRANSPORT_NNG_H
 
@@ -100,6 +100,11 @@ void ls_hub_count(struct ls_hub *hub, int change); /* connections come and go */
 /* Has the host that conn comes from more connections than its share of those that have not said who
  * they are? Others are to come through beside it. */
 bool ls_hub_is_overrun_by(const struct ls_hub *hub, const struct ls_conn *conn);
+
+/* ---- transport_keys.c */
+/* Reads the keys anew if it is time, and closes connections whose peers they do not take any more.
+ * Verifying takes a fraction of a millisecond: thousands of agents are spread over some sweeps. */
+void ls_hub_look_at_keys(struct ls_hub *hub, int64_t now_ns);
 
 /* ---- transport_conn.c */
 /* Owns stream. */
