@@ -91,6 +91,12 @@ void host_expectation_destroy(struct host_expectation *expectation)
     free(expectation);
 }
 
+bool host_expectation_listens(const struct host_expectation *e)
+{
+    return e->expected.data != NULL || e->process->expect->sha256 != NULL || e->has_match ||
+           e->has_handled || e->process->n_metrics > 0 || e->process->marker != NULL;
+}
+
 enum ls_err host_output_create(const struct host_expectation *expectation,
                                struct host_output **out_output, struct ls_diag *diag)
 {

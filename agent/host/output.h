@@ -26,6 +26,9 @@ enum ls_err host_expectation_create(const Ls__Process *process, struct ls_bytes 
                                     struct ls_diag *diag) LS_NODISCARD;
 void host_expectation_destroy(struct host_expectation *expectation); /* NULL is fine */
 
+/* Is anything to be known of what runs print? */
+bool host_expectation_listens(const struct host_expectation *expectation);
+
 struct host_output;
 
 /* expectation is borrowed. LS_ENOMEM. */

@@ -22,22 +22,25 @@
 #include "common/msg_model.h"
 #include "common/pb.h"
 
-#define QUIET_LOOK_NS (20 * LS_NS_PER_MS)
-#define LOUD_BYTES    65536u /* in one look */
-#define PIPE_BYTES    (1 << 20)
-#define CHUNK_BYTES   65536u
-#define DRAIN_MOST    1024u /* chunks, of a run that has ended */
-#define WAKE_RUNS     64u
-#define WAKE_NS       LS_NS_PER_S
-#define GIVE_UP_NS    (15 * LS_NS_PER_S) /* beyond its timeout: not even KILL has ended it */
-#define RUNS_MOST     100000u
-#define SPAWNER_NS    (10 * LS_NS_PER_S)
+#define QUIET_LOOK_NS   (20 * LS_NS_PER_MS)
+#define LOUD_LOOK_NS    LS_NS_PER_MS
+#define LOUD_BYTES      65536u /* in one look */
+#define CHUNK_BYTES     65536u
+#define LOOK_CHUNKS     256u
+#define DRAIN_MOST      65536u /* chunks, of a run that has ended */
+#define GIVE_BACK_BYTES (1 << 20)
+#define WAKE_RUNS       64u
+#define WAKE_NS         LS_NS_PER_S
+#define GIVE_UP_NS      (15 * LS_NS_PER_S) /* beyond its timeout: not even KILL has ended it */
+#define RUNS_MOST       100000u
+#define SPAWNER_NS      (10 * LS_NS_PER_S)
 
 struct slot {
     uint32_t index; /* of the run; 0: free */
     bool warmup;
-    bool loud; /* in the epoll set */
-    int read_fd;
+    int read_fd;                /* a pipe's, where a marker is awaited; else a file in memory */
+    off_t at;                   /* what has been read of the file */
+    off_t emptied;              /* and given back */
     struct host_output *output; /* owned */
     pid_t pid;                  /* where it is awaited for the marker */
     uint64_t marker_rss_bytes;
@@ -65,6 +68,8 @@ struct host_series {
     uint64_t oom_kills; /* of this machine, so far */
     uint64_t spawner_peak_bytes;
     bool spawner_up;
+    bool has_figures; /* a run has printed metrics */
+    bool loud;        /* a run printed much since the last look */
     int64_t woken_ns;
 
     pthread_mutex_t lock; /* of the following */
@@ -275,14 +280,37 @@ static void note_marker(struct slot *slot)
 
 /* ---- output */
 
+static ssize_t read_chunk(const struct host_series *s, struct slot *slot, unsigned char *chunk)
+{
+    ssize_t n;
+
+    if (slot->read_fd < 0)
+        return 0;
+    if (s->process->marker != NULL)
+        return read(slot->read_fd, chunk, CHUNK_BYTES);
+    n = pread(slot->read_fd, chunk, CHUNK_BYTES, slot->at);
+    slot->at += n > 0 ? n : 0;
+    return n;
+}
+
+/* What has been read of a file need not be kept. */
+static void give_back(const struct host_series *s, struct slot *slot)
+{
+    if (s->process->marker != NULL || slot->at - slot->emptied < GIVE_BACK_BYTES)
+        return;
+    (void)fallocate(slot->read_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, slot->emptied,
+                    slot->at - slot->emptied);
+    slot->emptied = slot->at;
+}
+
 /* Returns the bytes that were there, at most a few chunks. */
-static size_t read_some(struct slot *slot, unsigned most)
+static size_t read_some(const struct host_series *s, struct slot *slot, unsigned most)
 {
     unsigned char chunk[CHUNK_BYTES];
     size_t total = 0;
 
     for (unsigned i = 0; i < most; i++) {
-        ssize_t n = read(slot->read_fd, chunk, sizeof(chunk));
+        ssize_t n = read_chunk(s, slot, chunk);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -291,27 +319,46 @@ static size_t read_some(struct slot *slot, unsigned most)
         host_output_feed(slot->output, (struct ls_bytes){ chunk, (size_t)n });
         total += (size_t)n;
         note_marker(slot);
+        give_back(s, slot);
     }
     return total;
 }
 
-static void listen_to(struct host_target *t, struct slot *slot)
+/* Is there more than a look now and then would keep up with? */
+static void look_at_outputs(struct host_series *s)
+{
+    s->loud = false;
+    for (uint32_t i = 0; i < s->process->concurrency; i++) {
+        if (s->slots[i].index != 0 && read_some(s, &s->slots[i], LOOK_CHUNKS) >= LOUD_BYTES)
+            s->loud = true;
+    }
+}
+
+/* Measured runs of which something is expected, or whose warm-ups have printed figures of their
+ * own; without a warm-up there is no knowing. */
+static bool is_heard(const struct host_series *s)
+{
+    return s->process->warmup_runs == 0 || s->has_figures ||
+           host_expectation_listens(s->expectation);
+}
+
+/* A pipe for who is to be heard at once, and a file for all others, which nobody has to read while
+ * they run. What is not looked at goes to /dev/null, where it makes the least work: Node needs a
+ * twentieth more for a file, and as much for a pipe. */
+static bool open_output(const struct host_series *s, struct host_target *t, bool warmup, int fds[2])
 {
     struct epoll_event event = { .events = EPOLLIN };
 
-    slot->loud = epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, slot->read_fd, &event) == 0;
-}
-
-static void look_at_outputs(struct host_series *s, struct host_target *t)
-{
-    for (uint32_t i = 0; i < s->process->concurrency; i++) {
-        struct slot *slot = &s->slots[i];
-
-        if (slot->index == 0)
-            continue;
-        if (read_some(slot, 16) >= LOUD_BYTES && !slot->loud)
-            listen_to(t, slot);
+    if (s->process->marker != NULL)
+        return pipe2(fds, O_CLOEXEC) == 0 && fcntl(fds[0], F_SETFL, O_NONBLOCK) == 0 &&
+               epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fds[0], &event) == 0;
+    if (!warmup && !is_heard(s)) {
+        fds[1] = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        return fds[1] >= 0;
     }
+    fds[0] = memfd_create("ls-stdout", MFD_CLOEXEC);
+    fds[1] = fds[0] >= 0 ? fcntl(fds[0], F_DUPFD_CLOEXEC, 3) : -1;
+    return fds[1] >= 0;
 }
 
 /* ---- a run begins */
@@ -363,37 +410,35 @@ static enum ls_err order(struct host_series *s, struct host_target *t, struct sl
     return host_spawner_run(s->spawner, &run, &t->diag);
 }
 
-static enum ls_err begin(struct host_series *s, struct host_target *t)
+static struct slot *take_slot(struct host_series *s)
 {
     struct slot *slot = s->slots;
-    int fds[2], in;
-    enum ls_err rc;
 
     while (slot->index != 0)
         slot++;
-    rc = host_output_create(s->expectation, &slot->output, &t->diag);
-    if (rc != LS_OK)
-        return rc;
-    if (pipe2(fds, O_CLOEXEC) < 0) {
-        host_output_destroy(slot->output);
-        return ls_fail(&t->diag, LS_EIO, "cannot make a pipe for a run: %s", strerror(errno));
-    }
-    (void)fcntl(fds[0], F_SETFL, O_NONBLOCK);
-    (void)fcntl(fds[1], F_SETPIPE_SZ, PIPE_BYTES); /* or as large as this user may */
-    in = open_input(s);
-    slot->read_fd = fds[0];
     slot->index = ++s->started;
     slot->warmup = slot->index <= s->process->warmup_runs;
+    slot->read_fd = -1;
     slot->give_up_ns = ls_clock_mono_ns() + s->spec.timeout_ns + GIVE_UP_NS;
+    s->active++;
+    return slot;
+}
+
+static enum ls_err begin(struct host_series *s, struct host_target *t)
+{
+    struct slot *slot = take_slot(s);
+    int fds[2] = { -1, -1 }, in = open_input(s);
+    enum ls_err rc = host_output_create(s->expectation, &slot->output, &t->diag);
+
+    if (rc == LS_OK && (in < 0 || !open_output(s, t, slot->warmup, fds)))
+        rc = ls_fail(&t->diag, LS_EIO, "cannot open a run's input and output: %s", strerror(errno));
+    slot->read_fd = fds[0];
     if (!slot->warmup && s->measure_ns == 0)
         begin_measuring(s, t);
-    rc = in >= 0 ? order(s, t, slot, in, fds[1])
-                 : ls_fail(&t->diag, LS_EIO, "cannot open a run's input: %s", strerror(errno));
+    if (rc == LS_OK)
+        rc = order(s, t, slot, in, fds[1]);
     close_fd(in);
-    (void)close(fds[1]);
-    s->active++;
-    if (s->process->marker != NULL)
-        listen_to(t, slot);
+    close_fd(fds[1]);
     return rc;
 }
 
@@ -534,6 +579,11 @@ static enum ls_err conclude(struct host_series *s, struct host_target *t, struct
     enum ls_err rc = host_output_judge(slot->output, outcome == NULL, run, diag);
     bool ok = rc == LS_OK && say(&run->detail, detail);
 
+    s->has_figures |= run->n_values > 0;
+    if (slot->read_fd < 0 && ok) { /* nobody knows what it has printed */
+        free(run->output_sha256);
+        ok = say(&run->output_sha256, "");
+    }
     if (ok && outcome != NULL)
         ok = say(&run->outcome, outcome);
     if (ok && is_refused(s, run->outcome)) {
@@ -551,7 +601,7 @@ static enum ls_err end(struct host_series *s, struct host_target *t, struct slot
 
     if (run == NULL)
         return ls_fail(&t->diag, LS_ENOMEM, "no memory for a run");
-    (void)read_some(slot, DRAIN_MOST);
+    (void)read_some(s, slot, DRAIN_MOST);
     rc = conclude(s, t, slot, report, run);
     if (rc == LS_OK)
         rc = keep(s, run, &t->diag);
@@ -646,27 +696,18 @@ static enum ls_err check_stuck(const struct host_series *s, struct host_target *
     return LS_OK;
 }
 
-static bool is_quiet(const struct host_series *s)
-{
-    for (uint32_t i = 0; i < s->process->concurrency; i++) {
-        if (s->slots[i].index != 0 && !s->slots[i].loud)
-            return true;
-    }
-    return false;
-}
-
 static enum ls_err step(struct host_series *s, struct host_target *t)
 {
     int64_t now_ns = ls_clock_mono_ns();
     enum ls_err rc;
 
-    host_target_wait(t, now_ns + (is_quiet(s) ? QUIET_LOOK_NS : WAKE_NS));
+    host_target_wait(t, now_ns + (s->loud ? LOUD_LOOK_NS : QUIET_LOOK_NS));
     if (t->lost || t->exited)
         return host_target_explain_end(t, "while its runs were under way");
     rc = take_reports(s, t);
     if (rc == LS_OK)
         rc = check_stuck(s, t);
-    look_at_outputs(s, t);
+    look_at_outputs(s);
     wake(s, t, false);
     return rc;
 }

@@ -3,9 +3,10 @@
  *
  * A series stands in a target (agent/host/target.h) in the place of a server: what the target's
  * supervisor starts is the spawner (agent/host/spawner.h), and the target is UP when all runs have
- * ended. A run that writes little is not disturbed while it runs: its output lies in a pipe of
- * 1 MiB, which is looked into every 20 ms, and read as it comes only of a run that writes much, or
- * whose marker is awaited.
+ * ended. A run is not disturbed while it runs: its output goes into a file in memory, which is
+ * looked into every 20 ms, and more often only while it grows fast. What has been read is given
+ * back, so that a run may print more than there is memory. Only where a marker is awaited it goes
+ * into a pipe, which is read as it comes.
  *
  * After HOST_SERIES_REFUSED runs that did not end as expected no more are started.
  */

@@ -209,7 +209,8 @@ static enum ls_err make_group(struct host_target *t)
 
     if (rc != LS_OK)
         return rc;
-    rc = host_cgroup_create(&limits, &group, &t->diag);
+    if (t->spec.series == NULL || limits.memory_bytes > 0 || limits.processes > 0)
+        rc = host_cgroup_create(&limits, &group, &t->diag);
     t->code = "limits";
     if (rc == LS_EREFUSED && t->spec.series != NULL && limits.memory_bytes > 0) {
         limit_each(t);

@@ -36,6 +36,7 @@ struct run {
     uint32_t id;
     pid_t pid;
     int pidfd;
+    int fds[3]; /* that it was given; closed when it has ended */
     int64_t begin_ns;
     int64_t kill_at_ns; /* INT64_MAX: never */
     bool timed_out;
@@ -48,6 +49,14 @@ static union {
     char bytes[SPAWNER_PACKET_MAX];
     struct spawner_order order;
 } packet;
+
+static void close_fds(const int fds[3])
+{
+    for (int i = 0; i < 3; i++) {
+        if (fds[i] >= 0)
+            (void)close(fds[i]);
+    }
+}
 
 static void tell(struct spawner_report *report)
 {
@@ -79,49 +88,73 @@ static char **cut(char **list, uint32_t count, char **text, size_t *left)
     return list;
 }
 
-/* A session of its own, so that it can be killed with its group and no terminal signal reaches it.
- * Signals are as this process has them, by default and none blocked: see the supervisor. */
-static int spawn(const char *path, char **argv, char **envp, const int fds[3], pid_t *out_pid)
-{
+/* A process group of its own, so that it can be killed with it. Not a session: making one makes a
+ * scheduling group, too (autogroup), which takes as long as 3 % of what /bin/true does; the
+ * spawner's has no terminal. Signals are by default and none blocked, as the supervisor starts
+ * programs. */
+struct recipe {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
-    sigset_t none;
-    int error = posix_spawn_file_actions_init(&actions);
+};
 
-    if (error == 0)
-        error = posix_spawnattr_init(&attr);
+static int recipe_init(struct recipe *r, const int fds[3])
+{
+    sigset_t none;
+    int error = posix_spawn_file_actions_init(&r->actions);
+
     if (error != 0)
         return error;
+    error = posix_spawnattr_init(&r->attr);
     (void)sigemptyset(&none);
     for (int i = 0; i < 3; i++)
-        error |= posix_spawn_file_actions_adddup2(&actions, fds[i], i);
-    error |= posix_spawnattr_setsigmask(&attr, &none);
-    error |= posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
-    if (error == 0)
-        error = posix_spawn(out_pid, path, &actions, &attr, argv, envp);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    (void)posix_spawnattr_destroy(&attr);
+        error |= posix_spawn_file_actions_adddup2(&r->actions, fds[i], i);
+    error |= posix_spawnattr_setsigmask(&r->attr, &none);
+    error |= posix_spawnattr_setflags(&r->attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
     return error;
 }
 
+static void recipe_fini(struct recipe *r)
+{
+    (void)posix_spawn_file_actions_destroy(&r->actions);
+    (void)posix_spawnattr_destroy(&r->attr);
+}
+
+static int start(struct run *run, const char *path, char **argv, char **envp,
+                 const struct recipe *recipe)
+{
+    int error;
+
+    run->begin_ns = ls_clock_mono_ns();
+    error = posix_spawn(&run->pid, path, &recipe->actions, &recipe->attr, argv, envp);
+    if (error != 0)
+        return error;
+    run->pidfd = (int)syscall(SYS_pidfd_open, run->pid, 0);
+    if (run->pidfd >= 0)
+        return 0;
+    error = errno;
+    (void)kill(run->pid, SIGKILL);
+    (void)waitpid(run->pid, NULL, 0);
+    return error;
+}
+
+/* What shares a CPU with a run that has begun delays it: all else is done before, or after its end.
+ */
 static void begin(const struct spawner_order *order, const char *path, char **argv, char **envp,
                   const int fds[3])
 {
     struct spawner_report report = { .id = order->id };
     struct run *run = &runs[run_count];
+    struct recipe recipe;
 
-    *run = (struct run){ .id = order->id, .pidfd = -1, .kill_at_ns = INT64_MAX };
-    run->begin_ns = ls_clock_mono_ns();
-    report.error = run_count < SPAWNER_RUNS_MAX ? spawn(path, argv, envp, fds, &run->pid) : EAGAIN;
+    report.error = run_count < SPAWNER_RUNS_MAX ? recipe_init(&recipe, fds) : EAGAIN;
     if (report.error == 0) {
-        run->pidfd = (int)syscall(SYS_pidfd_open, run->pid, 0);
-        if (run->pidfd < 0) {
-            report.error = errno;
-            (void)kill(run->pid, SIGKILL);
-            (void)waitpid(run->pid, NULL, 0);
-        }
+        *run = (struct run){ .id = order->id, .pidfd = -1, .kill_at_ns = INT64_MAX };
+        (void)memcpy(run->fds, fds, sizeof(run->fds));
+        report.error = start(run, path, argv, envp, &recipe);
+        recipe_fini(&recipe);
     }
     if (report.error != 0) {
+        close_fds(fds);
         report.kind = SPAWNER_ENDED;
         tell(&report);
         return;
@@ -234,6 +267,7 @@ static void end(unsigned at, int64_t end_ns)
         pid = wait4(run->pid, &report.status, 0, &usage);
     while (pid < 0 && errno == EINTR);
     (void)close(run->pidfd);
+    close_fds(run->fds);
     report.user_ns = to_ns(usage.ru_utime);
     report.system_ns = to_ns(usage.ru_stime);
     report.peak_bytes = (uint64_t)usage.ru_maxrss << 10;
@@ -283,14 +317,14 @@ static bool take_order(void)
         return errno == EAGAIN || errno == EINTR;
     take_fds(&msg, fds);
     if (n < (ssize_t)sizeof(packet.order) || (msg.msg_flags & MSG_TRUNC) != 0 ||
-        packet.order.magic != SPAWNER_MAGIC)
+        packet.order.magic != SPAWNER_MAGIC) {
+        close_fds(fds);
         return false;
+    }
     fine = order_run(&packet.order, packet.bytes + sizeof(packet.order),
                      (size_t)n - sizeof(packet.order), fds);
-    for (int i = 0; i < 3; i++) {
-        if (fds[i] >= 0)
-            (void)close(fds[i]);
-    }
+    if (!fine)
+        close_fds(fds);
     return fine;
 }
 

@@ -49,7 +49,7 @@ says out 'peak memory'
 
 # refused CODE TEXT WORKLOAD: the trial ends with that reason, and counts for nothing.
 refused() {
-    plan '  - {name: sh, command: [sh, -c]}' "  - {name: w, timeout: 10s, process: {runs: 2, warmup_runs: 0, $3}}"
+    plan '  - {name: sh, command: [sh, -c]}' "  - {name: w, timeout: 10s, process: {runs: 2, $3}}"
     run 4
     holds out "r.trials[0].verdict === 'invalid'"
     holds out "r.trials[0].reasons.some((reason) => reason.code === '$1' && reason.text.includes('$2'))"
@@ -111,7 +111,7 @@ holds out 'r.trials[0].process.left_over >= 1'
 # It reads its input, and prints more than anybody keeps: all of it is taken, and counted.
 plan '  - {name: cat, command: [cat]}' '  - {name: w, process: {runs: 2, stdin: "from the plan\n", expect: {output: "from the plan\n"}}}'
 run 0
-plan '  - {name: sh, command: [sh, -c]}' '  - {name: w, process: {args: ["head -c 200000000 /dev/zero"], runs: 1, warmup_runs: 0}}'
+plan '  - {name: sh, command: [sh, -c]}' '  - {name: w, process: {args: ["head -c 200000000 /dev/zero"], runs: 1, expect: {handled: caught}}}'
 run 0
 holds out 'fs.readFileSync("result/" + r.trials[0].folder + "/runs.csv", "utf8").includes(",200000000,")'
 
