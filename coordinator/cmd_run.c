@@ -5,6 +5,7 @@
 #include "common/options.h"
 #include "coordinator/cli.h"
 #include "coordinator/execute.h"
+#include "coordinator/record.h"
 #include "coordinator/run/labels.h"
 #include "coordinator/suite.h"
 
@@ -18,6 +19,7 @@ struct arguments {
     const char *resume;
     const char *metrics;
     const char *ui;
+    const char *record;
     int64_t wait_ns;
     struct ls_option_list set;
     struct ls_option_list labels;
@@ -52,6 +54,8 @@ static const struct ls_option run_rows[] = {
       "a page to watch it in a browser; at a port, or ADDRESS:PORT (any of loopback)" },
     { "metrics", 0, LS_OPTION_TEXT, ROW(metrics), "ADDRESS", NULL, 1, 0,
       "figures for Prometheus at http://ADDRESS/metrics while it runs: a port, or ADDRESS:PORT" },
+    { "record", 0, LS_OPTION_TEXT, ROW(record), "FILE", NULL, 1, 0,
+      "what goes to the terminal, as asciicast v2 (asciinema play FILE)" },
     { "resume", 0, LS_OPTION_TEXT, ROW(resume), "DIR", NULL, 1, 0,
       "go on with the run whose result is in DIR, at its first missing trial; PLAN may be left out" },
     { "quick", 0, LS_OPTION_FLAG, ROW(quick), NULL, NULL, 1, 0,
@@ -74,6 +78,28 @@ static const struct ls_option check_rows[] = {
       "what would be done, or the mistakes, as one JSON document" },
     { "help", 'h', LS_OPTION_FLAG, ROW(help), NULL, NULL, 1, 0, "this text" },
 };
+
+static int execute(const struct coord_execute_options *options)
+{
+    return coord_suite_is(options->file) ? coord_suite_execute(options) : coord_execute(options);
+}
+
+/* A recording that is not whole is no reason to have no result. */
+static int execute_recorded(const struct coord_execute_options *options, const char *file)
+{
+    struct ls_diag diag = { 0 };
+    char title[200];
+    int status;
+
+    (void)snprintf(title, sizeof(title), "lockstep run %.150s",
+                   options->file != NULL ? options->file : options->resume);
+    if (coord_record_begin(file, title, &diag) != LS_OK)
+        return coord_cli_fail(options->json, COORD_EXIT_USAGE, diag.text);
+    status = execute(options);
+    if (coord_record_end(&diag) != LS_OK)
+        (void)fprintf(stderr, "lockstep: %s: %s\n", file, diag.text);
+    return status;
+}
 
 static int run_or_check(const struct ls_option *rows, size_t count, bool check_only, int argc,
                         char **argv)
@@ -120,7 +146,7 @@ static int run_or_check(const struct ls_option *rows, size_t count, bool check_o
                                                  .quiet = args.quiet,
                                                  .check_only = check_only };
 
-        status = coord_suite_is(plan) ? coord_suite_execute(&options) : coord_execute(&options);
+        status = args.record != NULL ? execute_recorded(&options, args.record) : execute(&options);
     }
     ls_options_fini(rows, count, &args);
     return status;
