@@ -15,6 +15,7 @@
 
 struct arguments {
     const char *fail_on;
+    const char *thresholds;
     struct ls_option_list metrics;
     bool anyway;
     const char *format;
@@ -25,6 +26,8 @@ struct arguments {
 static const struct ls_option rows[] = {
     { "fail-on", 0, LS_OPTION_TEXT, offsetof(struct arguments, fail_on), "PERCENT", NULL, 1, 0,
       "exit status 1 if a metric got worse by more than that, 3 if too few runs could tell" },
+    { "thresholds", 0, LS_OPTION_TEXT, offsetof(struct arguments, thresholds), "FILE", NULL, 1, 0,
+      "the same for each metric by itself, as YAML: fail_on: {throughput_per_s: 5%}" },
     { "metric", 'm', LS_OPTION_LIST, offsetof(struct arguments, metrics), "NAME", NULL, 1, 0,
       "compare this one (repeatable); else those that the load is judged by" },
     { "anyway", 0, LS_OPTION_FLAG, offsetof(struct arguments, anyway), NULL, NULL, 1, 0,
@@ -71,11 +74,13 @@ static enum ls_err load(const char *path, Ls__Result **out, struct ls_diag *diag
 }
 
 static enum ls_err compare_all(const char **dirs, size_t n, const struct arguments *args,
-                               Ls__Comparisons *all, struct ls_diag *diag)
+                               const struct coord_thresholds *thresholds, Ls__Comparisons *all,
+                               struct ls_diag *diag)
 {
     const struct coord_compare_options options = { .fail_on = all->fail_on,
                                                    .metrics = args->metrics.items,
                                                    .metric_count = args->metrics.count,
+                                                   .thresholds = thresholds,
                                                    .anyway = args->anyway };
     Ls__Result *first = NULL, *other = NULL;
     enum ls_err rc = load(dirs[0], &first, diag);
@@ -121,6 +126,7 @@ int coord_cli_compared(Ls__Comparisons *all, enum coord_report_format format)
 int coord_cmd_compare(int argc, char **argv)
 {
     struct arguments args = { 0 };
+    struct coord_thresholds thresholds = { .count = 0 };
     struct ls_diag diag = { 0 };
     const char *dirs[DIRS_MAX];
     size_t n = 0;
@@ -148,14 +154,17 @@ int coord_cmd_compare(int argc, char **argv)
         rc = ls_fail(&diag, LS_ENOMEM, "no memory to compare anything");
     if (rc == LS_OK && args.fail_on != NULL)
         rc = coord_compare_percent(args.fail_on, &all->fail_on, &diag);
+    if (rc == LS_OK && args.thresholds != NULL)
+        rc = coord_thresholds_read(args.thresholds, &thresholds, &diag);
     if (rc == LS_OK) {
         all->level = COORD_COMPARE_LEVEL;
-        rc = compare_all(dirs, n, &args, all, &diag);
+        rc = compare_all(dirs, n, &args, &thresholds, all, &diag);
     }
     status = rc == LS_OK       ? coord_cli_compared(all, format)
              : rc == LS_ENOMEM ? coord_cli_not_compared(json, COORD_EXIT_FAULT, diag.text)
                                : coord_cli_not_compared(json, COORD_EXIT_USAGE, diag.text);
 out:
+    coord_thresholds_fini(&thresholds);
     coord_message_free(all);
     ls_options_fini(rows, LS_ARRAY_LEN(rows), &args);
     return status;

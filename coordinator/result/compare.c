@@ -98,17 +98,37 @@ static enum ls_err fill(Ls__ComparedMetric *row, const double *a, size_t na, con
     return LS_OK;
 }
 
+static double fail_on_of(const struct coord_compare_options *options, const char *metric)
+{
+    for (size_t i = 0; options->thresholds != NULL && i < options->thresholds->count; i++) {
+        if (strcmp(options->thresholds->items[i].metric, metric) == 0)
+            return options->thresholds->items[i].fail_on;
+    }
+    return options->fail_on;
+}
+
+static bool is_judged(const Ls__Comparison *to, const Ls__Trial *like, const char *name)
+{
+    for (size_t i = 0; i < to->n_metrics; i++) {
+        if (strcmp(to->metrics[i]->metric, name) == 0 &&
+            strcmp(to->metrics[i]->workload, like->workload) == 0 &&
+            strcmp(to->metrics[i]->target, like->target) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void compare_metric(struct job *job, const Ls__Trial *like, const char *name)
 {
     const struct coord_metric *metric = coord_metric_find(name);
-    double change =
-        job->options->fail_on > 0 ? job->options->fail_on : (double)COORD_COMPARE_CHANGE;
+    double fail_on = fail_on_of(job->options, name);
+    double change = fail_on > 0 ? fail_on : (double)COORD_COMPARE_CHANGE;
     Ls__ComparedMetric *row;
     size_t na, nb;
 
     na = collect(job->a, like, metric, job->values);
     nb = collect(job->b, like, metric, job->values + na);
-    if (na == 0 || nb == 0)
+    if (na == 0 || nb == 0 || is_judged(job->to, like, name))
         return;
     row = coord_message_append(&job->to->n_metrics, &job->to->metrics,
                                &ls__compared_metric__descriptor);
@@ -117,6 +137,8 @@ static void compare_metric(struct job *job, const Ls__Trial *like, const char *n
                  !coord_message_string(&row->target, like->target) ||
                  !coord_message_string(&row->metric, name) ||
                  fill(row, job->values, na, job->values + na, nb, job->a->seed, change) != LS_OK;
+    if (row != NULL)
+        row->fail_on = fail_on;
 }
 
 /* Of one search on each side the runs tell nothing, but each knows how sure it is. */
@@ -146,6 +168,9 @@ static void compare_pair(struct job *job, const Ls__Trial *like)
     const struct coord_compare_options *options = job->options;
     bool open = coord_trial_is_open(like);
 
+    /* What has a threshold is asked for, whatever else is compared. */
+    for (size_t i = 0; options->thresholds != NULL && i < options->thresholds->count; i++)
+        compare_metric(job, like, options->thresholds->items[i].metric);
     if (like->capacity != NULL && options->metrics == NULL) {
         compare_metric(job, like, CAPACITY);
         take_intervals(job, like);
@@ -233,11 +258,11 @@ static bool judge(struct job *job)
 
         if (!coord_message_string(&row->finding, finding_of(row, to->n_metrics)))
             return false;
-        row->failed = job->options->fail_on > 0 && strcmp(row->finding, "worse") == 0 &&
-                      beyond(row, job->options->fail_on);
+        row->failed =
+            row->fail_on > 0 && strcmp(row->finding, "worse") == 0 && beyond(row, row->fail_on);
         to->failed += row->failed;
-        to->undecided += job->options->fail_on > 0 && strcmp(row->finding, "too_few") == 0 &&
-                         beyond(row, job->options->fail_on);
+        to->undecided +=
+            row->fail_on > 0 && strcmp(row->finding, "too_few") == 0 && beyond(row, row->fail_on);
         while (coord_rank_least_p(least, least) * (double)to->n_metrics > COORD_COMPARE_LEVEL)
             least++;
         row->runs_needed = least;
@@ -370,17 +395,4 @@ out:
     free(targets);
     free(workloads);
     return rc;
-}
-
-enum ls_err coord_compare_percent(const char *text, double *out, struct ls_diag *diag)
-{
-    char *end = NULL;
-    double percent = strtod(text, &end);
-
-    if (end == text || !(percent > 0 && percent < 1000) || (*end == '%' ? end[1] : *end) != '\0')
-        return ls_fail(diag, LS_EINVAL,
-                       "--fail-on '%.40s': a percentage above 0 is expected, such as 5 or 2.5%%",
-                       text);
-    *out = percent / 100;
-    return LS_OK;
 }

@@ -19,8 +19,19 @@
 #define COORD_COMPARE_LEVEL  0.05
 #define COORD_COMPARE_CHANGE 0.05 /* what runs_needed is for, unless fail_on says otherwise */
 
+struct coord_threshold {
+    char *metric;   /* owned; as in Summary.metric */
+    double fail_on; /* share of a's median */
+};
+
+struct coord_thresholds {
+    struct coord_threshold *items; /* owned */
+    size_t count;
+};
+
 struct coord_compare_options {
-    double fail_on; /* share of a's median; 0: nothing fails */
+    double fail_on;                            /* share of a's median; 0: nothing fails */
+    const struct coord_thresholds *thresholds; /* of particular metrics, instead; NULL: none */
     const char *const
         *metrics; /* names as in Summary.metric; NULL: those that a load is judged by */
     size_t metric_count;
@@ -36,6 +47,12 @@ enum ls_err coord_compare(const Ls__Result *a, const char *a_name, const Ls__Res
 
 /* "5" and "5%" are 0.05. LS_EINVAL: not a percentage above 0. */
 enum ls_err coord_compare_percent(const char *text, double *out, struct ls_diag *diag) LS_NODISCARD;
+
+/* A file of the Thresholds message. LS_EINVAL: not one, or a metric that there is not; diag says
+ * all that is wrong, a line each. LS_EIO, LS_ENOMEM. Freed by coord_thresholds_fini, also then. */
+enum ls_err coord_thresholds_read(const char *path, struct coord_thresholds *out,
+                                  struct ls_diag *diag) LS_NODISCARD;
+void coord_thresholds_fini(struct coord_thresholds *thresholds);
 
 /* Text, Markdown, CSV or JSON of all comparisons. LS_ENOMEM. */
 enum ls_err coord_compare_render(const Ls__Comparisons *comparisons,

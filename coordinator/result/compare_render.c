@@ -66,6 +66,30 @@ static void heading(const struct page *page, const Ls__Comparison *comparison)
     }
 }
 
+/* "2 worse (1 by more than allowed), 1 better, 3 without a difference shown": what a pull request
+ * is told first. */
+static void headline(const struct page *page, const Ls__Comparison *comparison)
+{
+    unsigned worse = 0, better = 0, same = 0, few = 0;
+    char failed[64] = "", unclear[64] = "", text[300];
+
+    for (size_t i = 0; i < comparison->n_metrics; i++) {
+        const char *finding = comparison->metrics[i]->finding;
+
+        worse += strcmp(finding, "worse") == 0;
+        better += strcmp(finding, "better") == 0;
+        same += strcmp(finding, "no_difference") == 0;
+        few += strcmp(finding, "too_few") == 0;
+    }
+    if (comparison->failed > 0)
+        (void)snprintf(failed, sizeof(failed), " (%u by more than allowed)", comparison->failed);
+    if (few > 0)
+        (void)snprintf(unclear, sizeof(unclear), ", %u with too few runs to tell", few);
+    (void)snprintf(text, sizeof(text), "%u worse%s, %u better, %u without a difference shown%s",
+                   worse, failed, better, same, unclear);
+    ls_buf_addf(page->out, page->markdown ? "**%s**\n\n" : "%s\n\n", text);
+}
+
 /* ---- the table */
 
 static const struct coord_column columns[] = {
@@ -134,21 +158,22 @@ static void fill_table(const Ls__Comparison *comparison, struct coord_table *out
 
 /* ---- the sentences */
 
-static void say_failed(const struct page *page, const Ls__Comparison *comparison, double fail_on)
+static void say_failed(const struct page *page, const Ls__Comparison *comparison)
 {
     for (size_t i = 0; i < comparison->n_metrics; i++) {
         const Ls__ComparedMetric *row = comparison->metrics[i];
 
         if (row->failed)
             say(page, COORD_STYLE_BAD, "%.200s, %.64s: %.64s is worse by more than %g %%.",
-                row->workload, row->target, row->metric, fail_on * 100);
+                row->workload, row->target, row->metric, row->fail_on * 100);
     }
 }
 
 /* How many runs would have told, where these did not. */
-static void say_runs(const struct page *page, const Ls__Comparison *comparison, double change)
+static void say_runs(const struct page *page, const Ls__Comparison *comparison)
 {
     unsigned most = 0, few = 0;
+    double change = COORD_COMPARE_CHANGE;
 
     for (size_t i = 0; i < comparison->n_metrics; i++) {
         const Ls__ComparedMetric *row = comparison->metrics[i];
@@ -156,13 +181,16 @@ static void say_runs(const struct page *page, const Ls__Comparison *comparison, 
 
         few += strcmp(row->finding, "too_few") == 0;
         if (row->runs_needed > have && row->runs_needed > most &&
-            (strcmp(row->finding, "too_few") == 0 || strcmp(row->finding, "no_difference") == 0))
+            (strcmp(row->finding, "too_few") == 0 || strcmp(row->finding, "no_difference") == 0)) {
             most = row->runs_needed;
+            change = row->fail_on > 0 ? row->fail_on : (double)COORD_COMPARE_CHANGE;
+        }
     }
     if (comparison->undecided > 0)
         say(page, COORD_STYLE_BAD,
-            "%u of the metrics may be worse by more than %g %%, but the runs are too few to tell.",
-            comparison->undecided, change * 100);
+            "%u of the metrics may be worse by more than is allowed, but the runs are too few to "
+            "tell.",
+            comparison->undecided);
     if (few > 0)
         say(page, COORD_STYLE_WARN,
             "Of so few runs chance alone could make any difference that they show.");
@@ -189,10 +217,10 @@ static void say_differences(const struct page *page, const Ls__Comparison *compa
 static void one(const struct page *page, const Ls__Comparison *comparison,
                 const Ls__Comparisons *all)
 {
-    double change = all->fail_on > 0 ? all->fail_on : (double)COORD_COMPARE_CHANGE;
     struct coord_table table;
 
     heading(page, comparison);
+    headline(page, comparison);
     fill_table(comparison, &table);
     if (page->markdown)
         coord_table_write_markdown(&table, page->out);
@@ -200,8 +228,8 @@ static void one(const struct page *page, const Ls__Comparison *comparison,
         coord_table_write_text(&table, page->columns, page->colour, page->out);
     coord_table_fini(&table);
     ls_buf_adds(page->out, "\n");
-    say_failed(page, comparison, all->fail_on);
-    say_runs(page, comparison, change);
+    say_failed(page, comparison);
+    say_runs(page, comparison);
     say_differences(page, comparison);
     say(page, COORD_STYLE_NONE,
         "p: rank-sum test of the runs, adjusted for %zu test%s (Holm); a finding at %g or less. "

@@ -2,14 +2,17 @@
 #include "tests/support/test.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/attr.h"
+#include "common/fs.h"
 #include "common/rng.h"
 #include "coordinator/result/compare.h"
 #include "coordinator/result/message.h"
 #include "tests/coordinator/sample_result.h"
+#include "tests/support/tmpdir.h"
 
 #define VALID LS__VERDICT__VERDICT_VALID
 
@@ -335,6 +338,86 @@ static void names_are_data(void **state)
     drop(&pair);
 }
 
+/* ---- thresholds */
+
+static enum ls_err thresholds_of(const char *text, struct coord_thresholds *out,
+                                 struct ls_diag *diag)
+{
+    struct tmpdir tmp;
+    char path[300];
+    enum ls_err rc;
+
+    tmpdir_make(&tmp);
+    (void)snprintf(path, sizeof(path), "%s/t.yaml", tmp.path);
+    assert_int_equal(ls_fs_write(path,
+                                 (struct ls_bytes){ (const unsigned char *)text, strlen(text) },
+                                 0644, NULL),
+                     LS_OK);
+    rc = coord_thresholds_read(path, out, diag);
+    tmpdir_remove(&tmp);
+    return rc;
+}
+
+/* The median falls by a tenth: more than 5 %, less than 15 %. */
+static void each_metric_has_a_threshold_of_its_own(void **state)
+{
+    struct coord_thresholds thresholds;
+    struct coord_compare_options options = { .fail_on = 0.05, .thresholds = &thresholds };
+    struct pair pair = pair_of(runs("node", 50000, 20, 1), runs("node", 45000, 20, 2));
+    struct ls_diag diag = { .text = "" };
+
+    (void)state;
+    assert_int_equal(thresholds_of("fail_on:\n  throughput_per_s: 15%\n  rss_peak_bytes: 2.5\n",
+                                   &thresholds, &diag),
+                     LS_OK);
+    assert_int_equal(thresholds.count, 2);
+    assert_int_equal(compared(&pair, &options), LS_OK);
+    assert_string_equal(metric(&pair, "throughput_per_s")->finding, "worse");
+    assert_false(metric(&pair, "throughput_per_s")->failed);
+    assert_true(metric(&pair, "throughput_per_s")->fail_on > 0.14);
+    assert_true(metric(&pair, "cpu_ns_per_request")->fail_on < 0.06);
+    assert_int_equal(pair.all->comparisons[0]->failed, 0);
+    drop(&pair);
+    coord_thresholds_fini(&thresholds);
+}
+
+static void what_is_no_threshold_is_refused_at_its_place(void **state)
+{
+    static const char *const bad[] = { "fail_on: {throughput: 5%}",
+                                       "fail_on: {throughput_per_s: fast}",
+                                       "fail_on: {throughput_per_s: 0}",
+                                       "fail_on: {throughput_per_s: -5%}",
+                                       "fail_on: {throughput_per_s: 5%%}",
+                                       "fail_at: {throughput_per_s: 5%}",
+                                       "fail_on: {}",
+                                       "- 5%",
+                                       "" };
+
+    (void)state;
+    for (size_t i = 0; i < LS_ARRAY_LEN(bad); i++) {
+        struct coord_thresholds thresholds;
+        struct ls_diag diag = { .text = "" };
+
+        assert_int_equal(thresholds_of(bad[i], &thresholds, &diag), LS_EINVAL);
+        assert_non_null(strstr(diag.text, "t.yaml"));
+        coord_thresholds_fini(&thresholds);
+    }
+}
+
+static void the_headline_counts_findings(void **state)
+{
+    struct pair pair = pair_of(runs("node", 50000, 20, 1), runs("node", 45000, 18, 2));
+    char *text;
+
+    (void)state;
+    assert_int_equal(compared(&pair, &gate), LS_OK);
+    text = rendered(&pair, COORD_REPORT_MARKDOWN);
+    assert_non_null(strstr(text, "**1 worse (1 by more than allowed), 1 better, 1 without a "
+                                 "difference shown**"));
+    free(text);
+    drop(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +433,9 @@ int main(void)
         cmocka_unit_test(an_unknown_metric_is_refused_with_those_there_are),
         cmocka_unit_test(another_host_is_said),
         cmocka_unit_test(names_are_data),
+        cmocka_unit_test(each_metric_has_a_threshold_of_its_own),
+        cmocka_unit_test(what_is_no_threshold_is_refused_at_its_place),
+        cmocka_unit_test(the_headline_counts_findings),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
