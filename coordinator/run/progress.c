@@ -8,23 +8,40 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "common/buf.h"
 #include "common/clock.h"
 #include "common/units.h"
 #include "common/utf8.h"
+#include "coordinator/result/report_parts.h"
+#include "coordinator/result/requests.h"
+#include "coordinator/result/stats.h"
+#include "coordinator/result/summary.h"
+#include "coordinator/run/verdict.h"
 #include "coordinator/web/live.h"
 
-#define LIVE_NS  (250 * LS_NS_PER_MS)
-#define PLAIN_NS LS_NS_PER_S
+#define LIVE_NS        (250 * LS_NS_PER_MS)
+#define PLAIN_NS       LS_NS_PER_S
+#define AGENTS_SHOWN   4u
+#define SAID_MAX       256u /* kinds of warnings that are remembered */
+#define LINE_MAX_BYTES 512u
+
+enum { LINE_TRIAL, LINE_PHASES, LINE_FIGURES, LINE_AGENTS, LINE_COUNT };
 
 struct coord_progress {
     bool quiet;
     bool live; /* a terminal that understands cursor movement */
     bool colour;
-    bool line_shown;              /* a live line stands there now */
+    unsigned shown;               /* lines that stand at the bottom now */
+    unsigned widths[LINE_COUNT];  /* theirs: a narrower terminal breaks them */
     struct coord_live *live_page; /* NULL: none; borrowed */
     int64_t next_ns;
     char trial[200];
+    char target[64];
     char phase[40]; /* as shown last */
+    char agents[LINE_MAX_BYTES];
+    bool agents_missing;
+    uint64_t said[SAID_MAX]; /* warnings, by kind and target */
+    unsigned said_count;
 };
 
 struct coord_progress *coord_progress_create(bool quiet)
@@ -42,18 +59,36 @@ struct coord_progress *coord_progress_create(bool quiet)
     return p;
 }
 
-static void clear_line(struct coord_progress *p)
+static unsigned columns(void)
 {
-    if (p->line_shown)
-        (void)fputs("\r\033[K", stderr);
-    p->line_shown = false;
+    struct winsize size;
+
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20)
+        return 80;
+    return size.ws_col;
+}
+
+/* Takes away what stands at the bottom, also where a resize has broken its lines anew. */
+static void clear_lines(struct coord_progress *p)
+{
+    unsigned width = columns(), rows = 0;
+
+    if (p->shown == 0)
+        return;
+    for (unsigned i = 0; i < p->shown; i++)
+        rows += p->widths[i] > 0 ? (p->widths[i] - 1) / width + 1 : 1;
+    (void)fputs("\r", stderr);
+    for (unsigned i = 1; i < rows; i++)
+        (void)fputs("\033[A", stderr);
+    (void)fputs("\033[J", stderr);
+    p->shown = 0;
 }
 
 void coord_progress_destroy(struct coord_progress *progress)
 {
     if (progress == NULL)
         return;
-    clear_line(progress);
+    clear_lines(progress);
     (void)fflush(stderr);
     free(progress);
 }
@@ -72,7 +107,7 @@ static void print(struct coord_progress *progress, const char *before, char *tex
 {
     make_harmless(text);
     if (progress != NULL)
-        clear_line(progress);
+        clear_lines(progress);
     (void)fprintf(stderr, "%s%s\n", before, text);
     (void)fflush(stderr);
 }
@@ -144,27 +179,147 @@ void coord_progress_trial(struct coord_progress *progress, uint32_t index, uint3
                    "[%" PRIu32 "/%" PRIu32 "] %.60s %.60s %s", index, total, target, workload,
                    round);
     make_harmless(progress->trial);
+    (void)snprintf(progress->target, sizeof(progress->target), "%s", target);
     progress->phase[0] = '\0';
     if (progress->live)
         progress->next_ns = 0;
     coord_live_trial(progress->live_page, index, total, target, workload, repetition);
 }
 
-static void compose(char *out, size_t bytes, int64_t now_ns, const char *phase, int64_t end_ns,
-                    const struct coord_merge_progress *latest)
-{
-    char rate[48];
-    char p50[48];
-    char p99[48];
-    size_t used = (size_t)snprintf(out, bytes, "%s", phase);
+/* ---- warnings, and what a trial has come to */
 
-    if (end_ns > now_ns)
-        used += (size_t)snprintf(out + used, bytes - used, " %.0f s left",
-                                 (double)(end_ns - now_ns) / 1e9);
+static uint64_t kind_of(const struct coord_progress *progress, const Ls__Reason *reason)
+{
+    return coord_stats_stream(progress->target, reason->code, coord_verdict_name(reason->verdict));
+}
+
+/* Of each kind the first of a target: what is the matter with it comes again in trial after trial.
+ */
+static bool is_news(struct coord_progress *progress, const Ls__Reason *reason)
+{
+    uint64_t kind = kind_of(progress, reason);
+
+    for (unsigned i = 0; i < progress->said_count; i++) {
+        if (progress->said[i] == kind)
+            return false;
+    }
+    if (progress->said_count < SAID_MAX)
+        progress->said[progress->said_count++] = kind;
+    return true;
+}
+
+static void say_reason(struct coord_progress *progress, const Ls__Reason *reason)
+{
+    char text[800];
+
+    (void)snprintf(text, sizeof(text), "%s: %.600s (%.60s)", coord_verdict_name(reason->verdict),
+                   reason->text, reason->code);
+    if (is_news(progress, reason))
+        coord_progress_note(progress, "%s", text);
+    else
+        tell_page(progress, progress->trial, text);
+}
+
+/* "suspect (shared_cores foreign_cpu)  12.8 k/s  p50 3.52 ms  p99 20.3 ms  errors 0" */
+void coord_progress_done(struct coord_progress *progress, const Ls__Trial *trial)
+{
+    const Ls__Latency *latency = coord_trial_latency(trial);
+    struct ls_buf text;
+    char rate[48], p50[48], p99[48];
+
+    ls_buf_init(&text, 4096);
+    ls_buf_adds(&text, coord_trial_label(trial));
+    for (size_t i = 0; i < trial->n_reasons; i++)
+        ls_buf_addf(&text, "%s%s", i == 0 ? " (" : " ", trial->reasons[i]->code);
+    ls_buf_adds(&text, trial->n_reasons > 0 ? ")" : "");
+    if (trial->requests != NULL && trial->requests->sent > 0)
+        ls_buf_addf(&text, "  %s/s", ls_human_count(trial->throughput_per_s, rate, sizeof(rate)));
+    if (latency != NULL && latency->count > 0)
+        ls_buf_addf(&text, "  p50 %s  p99 %s",
+                    ls_human_duration((double)latency->p50_ns, p50, sizeof(p50)),
+                    ls_human_duration((double)latency->p99_ns, p99, sizeof(p99)));
+    if (trial->requests != NULL && trial->requests->sent > 0)
+        ls_buf_addf(&text, "  errors %" PRIu64, coord_requests_errors(trial->requests));
+    if (text.ok && text.data != NULL)
+        coord_progress_note(progress, "%s", (const char *)text.data);
+    ls_buf_fini(&text);
+}
+
+void coord_progress_reasons(struct coord_progress *progress, const Ls__Trial *trial)
+{
+    for (size_t i = 0; progress != NULL && i < trial->n_reasons; i++)
+        say_reason(progress, trial->reasons[i]);
+}
+
+/* ---- what moves */
+
+void coord_progress_agents(struct coord_progress *progress, const struct coord_live_agent *agents,
+                           size_t n)
+{
+    size_t here = 0, used;
+
+    if (progress == NULL)
+        return;
+    for (size_t i = 0; i < n; i++)
+        here += strcmp(agents[i].state, "here") == 0;
+    used = (size_t)snprintf(progress->agents, sizeof(progress->agents), "agents: %zu of %zu here",
+                            here, n);
+    progress->agents_missing = here < n;
+    for (size_t i = 0; i < n && used < sizeof(progress->agents); i++) {
+        char error[48] = "";
+
+        /* All of a few; of many those that are not here. */
+        if (strcmp(agents[i].state, "here") == 0 && (n > AGENTS_SHOWN || here < n))
+            continue;
+        if (agents[i].clock_error_ns >= 0)
+            (void)ls_human_duration((double)agents[i].clock_error_ns, error, sizeof(error));
+        used += (size_t)snprintf(progress->agents + used, sizeof(progress->agents) - used,
+                                 "%s %.40s%s%s", used > 0 && i == 0 ? ":" : ",", agents[i].name,
+                                 strcmp(agents[i].state, "here") == 0 ? " +- " : " ",
+                                 strcmp(agents[i].state, "here") == 0 ? error : agents[i].state);
+    }
+    make_harmless(progress->agents);
+}
+
+static size_t add(char *out, size_t bytes, size_t used, const char *text)
+{
+    return used < bytes ? used + (size_t)snprintf(out + used, bytes - used, "%s", text) : used;
+}
+
+/* "start preflight clocks arm warmup [measure] drain collect" */
+static void compose_phases(char *out, size_t bytes, const char *phase)
+{
+    static const struct {
+        const char *shown;
+        const char *names[2];
+    } steps[] = { { "start", { "start target", NULL } }, { "preflight", { "preflight", NULL } },
+                  { "clocks", { "clocks", NULL } },      { "arm", { "arm", "armed" } },
+                  { "warmup", { "warmup", NULL } },      { "measure", { "measure", NULL } },
+                  { "drain", { "drain", NULL } },        { "collect", { "collect", "done" } } };
+    size_t used = 0;
+
+    for (size_t i = 0; i < LS_ARRAY_LEN(steps); i++) {
+        bool now = strcmp(phase, steps[i].names[0]) == 0 ||
+                   (steps[i].names[1] != NULL && strcmp(phase, steps[i].names[1]) == 0);
+
+        used = add(out, bytes, used, i > 0 ? " " : "");
+        used = add(out, bytes, used, now ? "[" : "");
+        used = add(out, bytes, used, steps[i].shown);
+        used = add(out, bytes, used, now ? "]" : "");
+    }
+}
+
+/* "20.0 k/s  p50 1.20 ms  p99 4.50 ms  errors 0" */
+static void compose_figures(char *out, size_t bytes, const struct coord_merge_progress *latest)
+{
+    char rate[48], p50[48], p99[48];
+    size_t used = 0;
+
+    out[0] = '\0';
     if (latest == NULL || latest->length_ns <= 0)
         return;
     used +=
-        (size_t)snprintf(out + used, bytes - used, "  %s/s",
+        (size_t)snprintf(out, bytes, "%s/s",
                          ls_human_count((double)latest->completed * 1e9 / (double)latest->length_ns,
                                         rate, sizeof(rate)));
     if (latest->p50_ns > 0)
@@ -174,20 +329,46 @@ static void compose(char *out, size_t bytes, int64_t now_ns, const char *phase, 
     (void)snprintf(out + used, bytes - used, "  errors %" PRIu64, latest->errors);
 }
 
-static unsigned columns(void)
+/* Cut to the terminal; returns its width. */
+static unsigned cut(char *line, unsigned most)
 {
-    struct winsize size;
+    unsigned width = 0;
 
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20)
-        return 80;
-    return size.ws_col;
+    for (char *c = line; *c != '\0'; c++) {
+        if (((unsigned char)*c & 0xc0) == 0x80)
+            continue;
+        if (width == most) {
+            *c = '\0';
+            break;
+        }
+        width++;
+    }
+    return width;
+}
+
+static void draw(struct coord_progress *p, char lines[LINE_COUNT][LINE_MAX_BYTES])
+{
+    unsigned most = columns() - 1;
+
+    clear_lines(p);
+    for (unsigned i = 0; i < LINE_COUNT; i++) {
+        const char *begin = i == LINE_AGENTS && p->agents_missing ? "\033[33m" : "\033[2m";
+
+        if (lines[i][0] == '\0')
+            continue;
+        p->widths[p->shown] = cut(lines[i], most);
+        (void)fprintf(stderr, "%s%s%s%s", p->shown > 0 ? "\n" : "", p->colour ? begin : "",
+                      lines[i], p->colour ? "\033[0m" : "");
+        p->shown++;
+    }
+    (void)fflush(stderr);
 }
 
 void coord_progress_update(struct coord_progress *progress, int64_t now_ns, const char *phase,
                            int64_t end_ns, const struct coord_merge_progress *latest)
 {
-    char what[256];
-    char line[512];
+    char lines[LINE_COUNT][LINE_MAX_BYTES] = { "" };
+    char left[40] = "";
     bool changed;
 
     if (progress == NULL || progress->quiet)
@@ -197,17 +378,18 @@ void coord_progress_update(struct coord_progress *progress, int64_t now_ns, cons
         return;
     (void)snprintf(progress->phase, sizeof(progress->phase), "%s", phase);
     progress->next_ns = now_ns + (progress->live ? LIVE_NS : PLAIN_NS);
-    compose(what, sizeof(what), now_ns, phase, end_ns, latest);
-    (void)snprintf(line, sizeof(line), "%s  %s", progress->trial, what);
+    if (end_ns > now_ns)
+        (void)snprintf(left, sizeof(left), " %.0f s left", (double)(end_ns - now_ns) / 1e9);
+    compose_figures(lines[LINE_FIGURES], sizeof(lines[LINE_FIGURES]), latest);
     if (!progress->live) {
-        (void)fprintf(stderr, "%s\n", line);
+        (void)fprintf(stderr, "%s  %s%s%s%s\n", progress->trial, phase, left,
+                      lines[LINE_FIGURES][0] != '\0' ? "  " : "", lines[LINE_FIGURES]);
         return;
     }
-    line[columns() - 1 < sizeof(line) - 1 ? columns() - 1 : sizeof(line) - 1] = '\0';
-    (void)fprintf(stderr, "\r\033[K%s%s%s", progress->colour ? "\033[2m" : "", line,
-                  progress->colour ? "\033[0m" : "");
-    (void)fflush(stderr);
-    progress->line_shown = true;
+    (void)snprintf(lines[LINE_TRIAL], sizeof(lines[LINE_TRIAL]), "%s %s", progress->trial, left);
+    compose_phases(lines[LINE_PHASES], sizeof(lines[LINE_PHASES]), phase);
+    (void)snprintf(lines[LINE_AGENTS], sizeof(lines[LINE_AGENTS]), "%s", progress->agents);
+    draw(progress, lines);
 }
 
 int64_t coord_progress_next_ns(const struct coord_progress *progress)

@@ -184,13 +184,13 @@ static void publish(struct run *r, const char *phase, const struct coord_merge_p
     ls_buf_fini(&text);
 }
 
-/* Who is there, for the live page. */
+/* Who is there, for whoever looks on. */
 static void tell_agents(struct run *r, int64_t now_ns)
 {
     uint32_t n = coord_fleet_size(r->fleet);
     struct coord_live_agent *agents;
 
-    if (r->live == NULL || now_ns < r->agents_next_ns)
+    if (now_ns < r->agents_next_ns)
         return;
     r->agents_next_ns = now_ns + LS_NS_PER_S;
     agents = calloc(n + 1, sizeof(*agents));
@@ -204,8 +204,10 @@ static void tell_agents(struct run *r, int64_t now_ns)
         agents[i].clock_error_ns =
             coord_fleet_clock(agent, now_ns, &clock) ? clock.error_ns : INT64_C(-1);
     }
-    if (agents != NULL)
+    if (agents != NULL) {
         coord_live_agents(r->live, agents, n);
+        coord_progress_agents(r->progress, agents, n);
+    }
     free(agents);
 }
 
@@ -214,7 +216,6 @@ static void tell_live(struct run *r, const char *phase, int64_t end_ns,
 {
     struct coord_live_now now = { .phase = phase, .left_s = -1 };
 
-    tell_agents(r, now_ns);
     if (end_ns > now_ns)
         now.left_s = (double)(end_ns - now_ns) / 1e9;
     if (latest != NULL) {
@@ -240,6 +241,7 @@ static void show(struct run *r, int64_t now_ns)
     int64_t end_ns = 0;
     const Ls__Workload *w;
 
+    tell_agents(r, now_ns);
     if (r->machine == NULL) {
         publish(r, "", NULL, now_ns);
         tell_live(r, "between trials", 0, NULL, now_ns);

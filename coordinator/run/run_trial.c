@@ -509,10 +509,8 @@ static enum ls_err close_trial(struct run *r, Ls__Trial **out_trial, struct ls_d
         coord_store_trial_discard(r->files); /* an interrupted trial is not kept */
     }
     r->files = NULL;
-    for (size_t i = 0; i < trial->n_reasons && !r->interrupted; i++)
-        coord_progress_note(r->progress, "%s: %s (%s)",
-                            coord_verdict_name(trial->reasons[i]->verdict), trial->reasons[i]->text,
-                            trial->reasons[i]->code);
+    if (!r->interrupted)
+        coord_progress_reasons(r->progress, trial);
     if (r->interrupted || rc != LS_OK) {
         ls__trial__free_unpacked(trial, NULL);
         return rc;
@@ -587,5 +585,6 @@ enum ls_err run_one_trial(struct run *r, const struct coord_trial *trial, struct
                  : run_measure(r, trial, trial->workload->name, &measured, diag);
     if (rc != LS_OK || measured == NULL)
         return rc;
+    coord_progress_done(r->progress, measured);
     return coord_fill_add_trial(r->result, measured, diag);
 }

@@ -113,10 +113,10 @@ on_terminal() {
 live=$(printf '\r\033')
 dim=$(printf '\033\\[2m')
 on_terminal LS=1
-[ "$(lines shown "$live\\[K")" -ge 1 ] || fail 'there is no live line'
+[ "$(lines shown "$live\\[[AJ]")" -ge 1 ] || fail 'there is no live line'
 [ "$(lines shown "$dim")" -ge 1 ] || fail 'there is no colour'
 on_terminal NO_COLOR=1
-[ "$(lines shown "$live\\[K")" -ge 1 ] || fail 'NO_COLOR has taken the live line'
+[ "$(lines shown "$live\\[[AJ]")" -ge 1 ] || fail 'NO_COLOR has taken the live line'
 same 'colours with NO_COLOR' 0 "$(lines shown "$escape\\[[0-9;]*m")"
 on_terminal TERM=dumb
 same 'live lines on a dumb terminal' 0 "$(lines shown "$live")"
