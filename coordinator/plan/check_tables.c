@@ -29,7 +29,7 @@ static void check_metric(struct coord_plan_checker *c, const ProtobufCMessage *m
     const char *close;
     size_t count = 0;
 
-    if (name == NULL || coord_metric_find(name) != NULL)
+    if (name == NULL || coord_metric_find(name) != NULL || strncmp(name, "script/", 7) == 0)
         return;
     for (unsigned i = 0; (metric = coord_metric_at(i)) != NULL && count < LS_ARRAY_LEN(names); i++)
         names[count++] = metric->name;
@@ -94,11 +94,11 @@ static void check_column(struct coord_plan_checker *c, const Ls__PageTable *tabl
                              "does not go with rows: targets, where each row is one");
     else if (!of_targets && column->target == NULL)
         coord_plan_check_say(c, &column->base, "target", -1,
-                             "is missing: with rows: workloads each column is of a target");
+                             "is missing: each column is of a target, unless the rows are");
     else if (column->target != NULL && !matches_any(c, true, column->target))
         coord_plan_check_say(c, &column->base, "target", -1, "no target is called '%.64s'",
                              column->target);
-    if (!of_targets && column->workload != NULL)
+    if (table->rows == LS__TABLE_ROWS__TABLE_ROWS_WORKLOADS && column->workload != NULL)
         coord_plan_check_say(c, &column->base, "workload", -1,
                              "does not go with rows: workloads, where each row is one");
     else if (column->workload != NULL && !matches_any(c, false, column->workload))

@@ -26,6 +26,13 @@ static int64_t within(int64_t ns, int64_t least_ns, int64_t most_ns)
     return ns < least_ns ? least_ns : ns > most_ns ? most_ns : ns;
 }
 
+static int64_t shorter(int64_t measure_ns)
+{
+    int64_t ns = within(measure_ns / SHARE, 2 * LS_NS_PER_S, 5 * LS_NS_PER_S);
+
+    return ns < measure_ns ? ns : measure_ns;
+}
+
 static void shorten_count(Ls__Count *count)
 {
     uint64_t n = count != NULL ? count->n / SHARE : 0;
@@ -50,8 +57,7 @@ static bool shorten_process(Ls__Workload *w)
         process->warmup_runs = 1;
     if (process->has_runs && process->runs > PROCESS_RUNS)
         process->runs = PROCESS_RUNS;
-    return w->measure == NULL ||
-           set_duration(&w->measure, within(w->measure->ns / SHARE, LS_NS_PER_S, 5 * LS_NS_PER_S));
+    return w->measure == NULL || set_duration(&w->measure, shorter(w->measure->ns));
 }
 
 static bool shorten(Ls__Workload *w)
@@ -83,9 +89,8 @@ static bool shorten(Ls__Workload *w)
             break;
         }
     }
-    return set_duration(&w->warmup, within(warmup_ns / SHARE * 3, 0, LS_NS_PER_S)) &&
-           (fixed_length ||
-            set_duration(&w->measure, within(measure_ns / SHARE, LS_NS_PER_S, 5 * LS_NS_PER_S)));
+    return set_duration(&w->warmup, within(warmup_ns / SHARE * 4, 0, 2 * LS_NS_PER_S)) &&
+           (fixed_length || set_duration(&w->measure, shorter(measure_ns)));
 }
 
 bool coord_plan_quick(Ls__Plan *plan)

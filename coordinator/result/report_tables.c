@@ -608,6 +608,7 @@ void coord_part_standings(const Ls__Result *result, struct coord_table *out)
 
 void coord_part_page(const Ls__Page *page, struct coord_table *out)
 {
+    static const char script[] = "script/"; /* goes without saying */
     struct coord_column *columns = calloc(page->n_columns + 1, sizeof(*columns));
 
     if (columns == NULL) {
@@ -621,7 +622,11 @@ void coord_part_page(const Ls__Page *page, struct coord_table *out)
     for (size_t r = 0; r < page->n_rows; r++) {
         const Ls__PageRow *row = page->rows[r];
 
-        coord_table_text(out, row->name, COORD_STYLE_NONE);
+        coord_table_text(out,
+                         strncmp(row->name, script, strlen(script)) == 0
+                             ? row->name + strlen(script)
+                             : row->name,
+                         COORD_STYLE_NONE);
         for (size_t i = 0; i < page->n_columns; i++)
             coord_table_text(out, i < row->n_cells ? row->cells[i]->text : "", COORD_STYLE_NONE);
     }

@@ -29,7 +29,7 @@ struct builder {
 struct figure {
     const char *target;
     const char *workload;
-    const struct coord_metric *metric;
+    struct coord_metric metric;
     Ls__Statistic statistic;
 };
 
@@ -87,24 +87,37 @@ static bool has_pair(const struct builder *b, const char *workload, const char *
     return false;
 }
 
+/* A script's own metric exists as soon as a trial has printed it. */
+static bool find_metric(const struct builder *b, const char *name, struct coord_metric *out)
+{
+    const struct coord_metric *known = coord_metric_find(name);
+
+    if (known != NULL)
+        *out = *known;
+    return known != NULL || coord_metric_of_script(b->result, name, out);
+}
+
 /* False: the plan has nothing for that cell. */
 static bool figure_of(const struct builder *b, const Ls__PageColumn *column, const char *row,
                       struct figure *out)
 {
     const Ls__PageTable *table = b->table;
+    const char *metric = column->metric != NULL ? column->metric : table->metric;
 
-    *out = (struct figure){
-        .target = row,
-        .metric = coord_metric_find(column->metric != NULL ? column->metric : table->metric),
-        .statistic = column->has_statistic ? column->statistic : table->statistic
-    };
+    *out = (struct figure){ .target = row,
+                            .statistic =
+                                column->has_statistic ? column->statistic : table->statistic };
     if (table->rows == LS__TABLE_ROWS__TABLE_ROWS_TARGETS) {
         out->workload = workload_of(b, column->workload, row);
-    } else {
+    } else if (table->rows == LS__TABLE_ROWS__TABLE_ROWS_WORKLOADS) {
         out->workload = row;
         out->target = column->target;
+    } else {
+        out->target = column->target;
+        out->workload = workload_of(b, column->workload, column->target);
+        metric = row;
     }
-    return out->metric != NULL && out->workload != NULL && out->target != NULL &&
+    return out->workload != NULL && out->target != NULL && find_metric(b, metric, &out->metric) &&
            has_pair(b, out->workload, out->target);
 }
 
@@ -114,7 +127,7 @@ static double statistic_of(const struct coord_stats *stats, const struct figure 
 {
     switch (figure->statistic) {
     case LS__STATISTIC__STATISTIC_BEST:
-        return figure->metric->higher_is_better ? stats->max : stats->min;
+        return figure->metric.higher_is_better ? stats->max : stats->min;
     case LS__STATISTIC__STATISTIC_MIN:
         return stats->min;
     case LS__STATISTIC__STATISTIC_MAX:
@@ -136,7 +149,24 @@ static void all_runs(const struct builder *b, const struct figure *figure, size_
     for (size_t i = 0; i < n && used < out_bytes; i++)
         used += (size_t)snprintf(
             out + used, out_bytes - used, "%s%s", i > 0 ? ", " : "",
-            coord_unit_human(b->values[i], figure->metric->unit, number, sizeof(number)));
+            coord_unit_human(b->values[i], figure->metric.unit, number, sizeof(number)));
+}
+
+/* A script says itself what its figures are. */
+static void add_script_unit(const struct builder *b, const struct figure *figure, char *number,
+                            size_t number_bytes)
+{
+    size_t len = strlen(number);
+
+    for (size_t i = 0; figure->metric.script != NULL && i < b->result->n_trials; i++) {
+        const Ls__ScriptMetric *found =
+            coord_script_metric(b->result->trials[i], figure->metric.script);
+
+        if (found != NULL && found->unit[0] != '\0') {
+            (void)snprintf(number + len, number_bytes - len, " %.16s", found->unit);
+            return;
+        }
+    }
 }
 
 static void show(const struct builder *b, const struct figure *figure,
@@ -148,13 +178,23 @@ static void show(const struct builder *b, const struct figure *figure,
         all_runs(b, figure, stats->n, out, out_bytes);
         return;
     }
-    (void)coord_unit_human(cell->value, figure->metric->unit, number, sizeof(number));
+    (void)coord_unit_human(cell->value, figure->metric.unit, number, sizeof(number));
+    add_script_unit(b, figure, number, sizeof(number));
     if (figure->statistic == LS__STATISTIC__STATISTIC_MEAN_SD && stats->n > 1)
         (void)snprintf(
             out, out_bytes, "%s%s +- %s", cell->noisy ? "~" : "", number,
-            coord_unit_human(stats->stdev, figure->metric->unit, scatter, sizeof(scatter)));
+            coord_unit_human(stats->stdev, figure->metric.unit, scatter, sizeof(scatter)));
     else
         (void)snprintf(out, out_bytes, "%s%s", cell->noisy ? "~" : "", number);
+}
+
+/* The script said that it cannot have it. */
+static bool lacks(const Ls__Trial *trial, const struct coord_metric *metric)
+{
+    const Ls__ScriptMetric *found =
+        metric->script != NULL ? coord_script_metric(trial, metric->script) : NULL;
+
+    return found != NULL && found->not_applicable[0] != '\0';
 }
 
 /* Why there is no figure: the word of the last trial of that pair. */
@@ -168,7 +208,7 @@ static const char *why_none(const struct builder *b, const struct figure *figure
         if (strcmp(trial->target, figure->target) != 0 ||
             strcmp(trial->workload, figure->workload) != 0 || coord_trial_is_discarded(trial))
             continue;
-        if (strcmp(trial->status, "not_applicable") == 0)
+        if (strcmp(trial->status, "not_applicable") == 0 || lacks(trial, &figure->metric))
             why = "n/a";
         else if (strcmp(trial->status, "done") != 0)
             why = trial->status;
@@ -226,7 +266,7 @@ static void add_cell(struct builder *b, const Ls__PageColumn *column, Ls__PageRo
         return;
     }
     if (figure_of(b, column, row->name, &figure)) {
-        n = coord_summary_values(b->result, figure.workload, figure.target, figure.metric,
+        n = coord_summary_values(b->result, figure.workload, figure.target, &figure.metric,
                                  b->values, NULL);
         if (n == 0) {
             (void)snprintf(text, sizeof(text), "%s", why_none(b, &figure));
@@ -271,7 +311,7 @@ static const Ls__Published *published_of(const struct builder *b, const Ls__Page
              i++) {
             const Ls__Published *published = target->published[i];
 
-            if (strcmp(published->metric, figure.metric->name) == 0 &&
+            if (strcmp(published->metric, figure.metric.name) == 0 &&
                 strcmp(published->workload, figure.workload) == 0)
                 return published;
         }
@@ -380,7 +420,7 @@ static bool note_bodies(struct builder *b, const struct figure *figures, size_t 
 static double median_of(struct builder *b, const struct figure *figure)
 {
     struct coord_stats stats = { .median = NAN };
-    size_t n = coord_summary_values(b->result, figure->workload, figure->target, figure->metric,
+    size_t n = coord_summary_values(b->result, figure->workload, figure->target, &figure->metric,
                                     b->values, NULL);
 
     keep(b, n == 0 || coord_stats_compute(b->values, n, 0, 0, &stats) == LS_OK);
@@ -397,13 +437,13 @@ static void note_ratio(struct builder *b, const struct figure *best, const struc
     size_t nx, ny;
     enum ls_err rc;
 
-    nx = coord_summary_values(b->result, x->workload, x->target, x->metric, b->values, NULL);
-    ny = coord_summary_values(b->result, y->workload, y->target, y->metric, b->values + nx, NULL);
+    nx = coord_summary_values(b->result, x->workload, x->target, &x->metric, b->values, NULL);
+    ny = coord_summary_values(b->result, y->workload, y->target, &y->metric, b->values + nx, NULL);
     rc = coord_stats_ratio(b->values, nx, b->values + nx, ny, b->result->seed,
-                           coord_stats_stream(x->target, y->target, x->metric->name), &ratio);
+                           coord_stats_stream(x->target, y->target, x->metric.name), &ratio);
     if (rc == LS_OK)
         note(b, "%s",
-             coord_ratio_describe(&ratio, x->metric, x->target, y->target, text, sizeof(text)));
+             coord_ratio_describe(&ratio, &x->metric, x->target, y->target, text, sizeof(text)));
     keep(b, rc != LS_ENOMEM); /* LS_EINVAL: nothing to divide by */
 }
 
@@ -414,7 +454,7 @@ static void note_ratios(struct builder *b, const struct figure *figures, size_t 
     for (size_t i = 1; i < n; i++) {
         double mine = median_of(b, &figures[i]), its = median_of(b, &figures[best]);
 
-        if (figures[i].metric->higher_is_better ? mine > its : mine < its)
+        if (figures[i].metric.higher_is_better ? mine > its : mine < its)
             best = i;
     }
     for (size_t i = 0; i < n; i++) {
@@ -442,7 +482,7 @@ static void note_left_out(struct builder *b, const struct figure *figures, size_
     for (size_t i = 0; i < n; i++) {
         uint32_t left_out = 0;
         size_t count = coord_summary_values(b->result, figures[i].workload, figures[i].target,
-                                            figures[i].metric, b->values, &left_out);
+                                            &figures[i].metric, b->values, &left_out);
 
         if (left_out > 0)
             note(b, "%.64s: %u of %zu trials left out.", figures[i].target, left_out,
@@ -489,10 +529,44 @@ static void add_row(struct builder *b, const char *name)
         add_cell(b, table->columns[i], row);
 }
 
+static bool has_row(const Ls__Page *page, const char *name)
+{
+    for (size_t i = 0; i < page->n_rows; i++) {
+        if (strcmp(page->rows[i]->name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* All that scripts have printed on the table's workloads, in the order in which it first came. */
+static void add_script_rows(struct builder *b)
+{
+    const Ls__PageTable *table = b->table;
+    char name[128];
+
+    for (size_t i = 0; i < b->result->n_trials; i++) {
+        const Ls__Trial *trial = b->result->trials[i];
+
+        if (trial->process == NULL ||
+            !matches(table->workloads, table->n_workloads, trial->workload) ||
+            !matches(table->targets, table->n_targets, trial->target))
+            continue;
+        for (size_t m = 0; m < trial->process->n_metrics && b->rc == LS_OK; m++) {
+            (void)snprintf(name, sizeof(name), "script/%.100s", trial->process->metrics[m]->name);
+            if (!has_row(b->page, name))
+                add_row(b, name);
+        }
+    }
+}
+
 static void add_rows(struct builder *b)
 {
     const Ls__PageTable *table = b->table;
 
+    if (table->rows == LS__TABLE_ROWS__TABLE_ROWS_METRICS) {
+        add_script_rows(b);
+        return;
+    }
     if (table->rows == LS__TABLE_ROWS__TABLE_ROWS_TARGETS) {
         for (size_t i = 0; i < b->plan->n_targets; i++) {
             if (matches(table->targets, table->n_targets, b->plan->targets[i]->name))
@@ -508,11 +582,11 @@ static void add_rows(struct builder *b)
 
 static void add_page(struct builder *b)
 {
-    bool targets = b->table->rows == LS__TABLE_ROWS__TABLE_ROWS_TARGETS;
+    static const char *const names[] = { "target", "workload", "metric" };
 
     b->page = coord_message_append(&b->result->n_pages, &b->result->pages, &ls__page__descriptor);
     keep(b, b->page != NULL && coord_message_string(&b->page->title, b->table->title) &&
-                coord_message_string(&b->page->rows_are, targets ? "target" : "workload"));
+                coord_message_string(&b->page->rows_are, names[b->table->rows]));
     for (size_t i = 0; i < b->table->n_columns && b->rc == LS_OK; i++)
         keep(b, coord_message_add_string(&b->page->n_columns, &b->page->columns,
                                          b->table->columns[i]->title));

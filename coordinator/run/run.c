@@ -253,6 +253,16 @@ static enum ls_err set_up(struct run *r, struct ls_diag *diag)
     return LS_OK;
 }
 
+/* The run has moved off the servers' CPUs; the next one of this process divides all of them anew.
+ */
+static void give_cpus_back(const struct run *r)
+{
+    struct ls_diag diag;
+
+    if (ls_cpuset_count(&r->allowed) > 0 && ls_cpuset_set_affinity(0, &r->allowed, &diag) != LS_OK)
+        coord_progress_say(r->progress, "lockstep: %s", diag.text);
+}
+
 static void tear_down(struct run *r)
 {
     run_say_bye(r);
@@ -264,6 +274,7 @@ static void tear_down(struct run *r)
         ls__calibration__free_unpacked(r->calibration, NULL);
     coord_metrics_stop(r->metrics);
     coord_live_destroy(r->live);
+    give_cpus_back(r);
     coord_progress_destroy(r->progress);
     r->progress = NULL;
     if (r->loop == NULL)

@@ -13,6 +13,7 @@ if ! cmp -s "$here/npm/package-lock.json" "$out/installed"; then
         "$out/node_modules/.bin/$package" --version >/dev/null 2>&1 ||
             (cd "$out" && npm rebuild --ignore-scripts=false "$package" >&2)
     done
+    "$out/node_modules/node24/bin/node" "$here/esrun/generate.mjs" "$out/generated"
     cp "$here/npm/package-lock.json" "$out/installed"
 fi
 (cd "$out/node_modules" && pwd)

@@ -31,6 +31,7 @@ setTimeout(() => { // what came before is warm-up
   setTimeout(() => {
     const took = (performance.now() - from) / 1000, got = received - before;
     done = true;
+    console.log(JSON.stringify({ metric: "received_per_s", value: got / took, unit: "msg/s", better: "higher" }));
     console.log(JSON.stringify({ received_per_s: Math.round(got / took), total: received, wrong,
                                  cpu_ns_per_message: Math.round((cpu() - used) * 1000 / got) }));
     process.exit(wrong > 0 ? 1 : 0);
