@@ -92,7 +92,7 @@ int64_t coord_load_profile_ns(const Ls__Workload *w)
                 (w->warmup != NULL ? w->warmup->ns : coord_load_default_warmup_ns(w));
     return COORD_PROFILE_STEP_COUNT * step_ns +
            COORD_PROFILE_BURST_COUNT * (COORD_PROFILE_BURST_NS + COORD_PROFILE_REST_NS) +
-           2 * around_ns;
+           COORD_PROFILE_REST_NS + 2 * around_ns;
 }
 
 int64_t coord_load_parts_ns(const Ls__Workload *w)

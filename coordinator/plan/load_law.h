@@ -14,21 +14,12 @@
 
 #define COORD_LAW_TEXT_MAX 160u
 
-/* The profile of a search, as shares of the capacity: steps up and down, and bursts, each after a
- * stretch of low load. */
-#define COORD_PROFILE_STEPS                         \
-    {                                               \
-        0.5, 0.8, 1.0, 1.2, 1.5, 1.2, 1.0, 0.8, 0.5 \
-    }
-#define COORD_PROFILE_STEP_COUNT 9
-#define COORD_PROFILE_BURSTS \
-    {                        \
-        1.1, 1.25, 1.5, 2, 3 \
-    }
+/* The profile of a search: so many rates, up and down, and bursts with a rest around each. Which:
+ * run/profile.h. */
+#define COORD_PROFILE_STEP_COUNT  9
 #define COORD_PROFILE_BURST_COUNT 5
 #define COORD_PROFILE_BURST_NS    INT64_C(250000000)
-#define COORD_PROFILE_REST_NS     INT64_C(1250000000) /* after each burst, and before the first */
-#define COORD_PROFILE_REST        0.5
+#define COORD_PROFILE_REST_NS     INT64_C(1250000000)
 
 /* Requests are due at instants of their own, whatever the server does. */
 bool coord_load_is_open(const Ls__Workload *workload);

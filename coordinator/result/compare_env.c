@@ -184,6 +184,12 @@ static const char *first_io(const Ls__Trial *trial)
     return trial->n_clients > 0 ? trial->clients[0]->io : "";
 }
 
+/* Also of results from before it was known. */
+static const char *path_of(const Ls__Trial *trial)
+{
+    return trial->network != NULL ? trial->network->path : "";
+}
+
 bool coord_compare_loads(Ls__Comparison *to, const Ls__Trial *a, const Ls__Trial *b)
 {
     const struct {
@@ -198,6 +204,7 @@ bool coord_compare_loads(Ls__Comparison *to, const Ls__Trial *a, const Ls__Trial
         { "pacing", a->pacing, b->pacing, false },
         { "min_wait", a->min_wait, b->min_wait, true },
         { "io", first_io(a), first_io(b), false },
+        { "path to the target", path_of(a), path_of(b), false },
     };
     char what[300];
     bool ok = true;
