@@ -74,3 +74,40 @@ says out 'Ladder: queue'
 
 expect 0 "$lockstep" verify result
 expect 0 "$lockstep" verify ladder
+
+# One server for all probes: only the first of them had to make it ready, and it is ended with the run.
+cat >settled.yaml <<PLAN
+name: settled
+fleet: {cpus: {allow_overlap: true}}
+targets:
+  - name: queue
+    command: ["$agent", respond, --queue, "constant:1ms", --listen, "{host}:{port}", --die-with-parent]
+    port: $(free_port)
+workloads:
+  - name: hello
+    connections: 8
+    http: {requests: [{path: /}]}
+    warmup: 100ms
+    load:
+      capacity: {limits: {p90: 500ms}, start: 200/s, most: 500/s, budget: 28s, probe: 1s, longest_probe: 1s,
+                 confirm: 1s, server: settled, settle: 100ms}
+schedule: {repetitions: 1, seed: 7}
+PLAN
+expect "0 4" "$lockstep" run settled.yaml --out settled --json
+holds out 'r.trials[0].capacity.server === "settled" && r.trials[0].capacity.probes.length >= 2'
+holds out '(t => t.every((x, i) => (x.server.readiness_requests > 0) === (i === 0) && x.server.exit === ""))(
+    r.trials[0].capacity.probes.map((p) => JSON.parse(require("fs").readFileSync("settled/" + p.folder + "/trial.json"))))'
+expect 0 "$lockstep" verify settled
+
+# Beyond the capacity, with time for it: 1.5 times what the queue can do is too much for it, and half is not.
+if [ -n "${LS_E2E_LONG:-}" ]; then
+    sed 's/most: 500.s, budget: 28s/budget: 70s, profile: true, profile_step: 1s/; s/p90: 500ms/p90: 100ms/; s/constant:1ms/constant:2ms/' \
+        settled.yaml >profile.yaml
+    expect "0 4" "$lockstep" run profile.yaml --out profile --json
+    holds out '(p => p.steps.length === 9 && p.bursts.length === 5 && p.why === "")(r.trials[0].capacity.profile)'
+    holds out '(p => p.steps[0].share < 0.05 && p.steps[4].share > 0.5 && p.steps[8].down)(r.trials[0].capacity.profile)'
+    expect 0 "$lockstep" report profile
+    says out 'overload at'
+    says out 'hysteresis:'
+    says out 'bursts of 250 ms'
+fi
