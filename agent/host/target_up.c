@@ -209,8 +209,7 @@ static enum ls_err make_group(struct host_target *t)
 
     if (rc != LS_OK)
         return rc;
-    if (t->spec.series == NULL || limits.memory_bytes > 0 || limits.processes > 0)
-        rc = host_cgroup_create(&limits, &group, &t->diag);
+    rc = host_cgroup_create(&limits, &group, &t->diag);
     t->code = "limits";
     if (rc == LS_EREFUSED && t->spec.series != NULL && limits.memory_bytes > 0) {
         limit_each(t);
@@ -358,7 +357,8 @@ static enum ls_err start_instance(struct host_target *t, size_t index, int outpu
 
     job.envp = t->instances[index].envp;
     job.instance = (uint32_t)index;
-    job.own_pids = strcmp(t->containment.by, SUBREAPER) == 0;
+    /* The spawner and this process have to mean the same by a number. */
+    job.own_pids = t->spec.series == NULL && strcmp(t->containment.by, SUBREAPER) == 0;
     job.output_fd = output_fd;
     if (t->spec.series != NULL)
         host_series_job(t->spec.series, &job);
