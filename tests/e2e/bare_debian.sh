@@ -1,10 +1,12 @@
 #!/bin/sh
-# Both commands in a bare Debian 12, from a fresh clone: made by mmdebstrap, used by chroot, gone
+# Both commands in a bare Debian 12 (or another one), from a fresh clone: made by mmdebstrap, used by chroot, gone
 # afterwards. Not a ctest: it needs root, mmdebstrap and a package archive, and takes minutes.
 #
 #   sh tests/e2e/bare_debian.sh [COMMAND...]     quickstart and tests, in the order given (both);
-#                                                each twice, the second time with nothing to install
+#                                                each twice, the second time with nothing to install;
+#                                                units: of the tests only those without real runs
 #
+# LS_BARE_SUITE is the Debian: bookworm, unless given; trixie.
 # LS_BARE_ROUNDS=1 leaves the second time out.
 # LS_BARE_TAR names a tarball of a bare root made before (mmdebstrap --variant=minbase bookworm TAR).
 set -eu
@@ -13,9 +15,9 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
 [ $# -gt 0 ] || set -- quickstart tests
 for word in "$@"; do
     case $word in
-    quickstart | tests) ;;
+    quickstart | tests | units) ;;
     *)
-        echo "bare_debian: quickstart and tests are the commands, not $word" >&2
+        echo "bare_debian: quickstart, tests and units are the commands, not $word" >&2
         exit 2
         ;;
     esac
@@ -41,7 +43,7 @@ say() {
 if [ -n "${LS_BARE_TAR:-}" ]; then
     tar -C "$bare" -xf "$LS_BARE_TAR"
 else
-    mmdebstrap --quiet --variant=minbase bookworm "$bare"
+    mmdebstrap --quiet --variant=minbase "${LS_BARE_SUITE:-bookworm}" "$bare"
 fi
 # A mount point, as the root of a machine is one: else it cannot be made private (unshare -m).
 mount --bind "$bare" "$bare"
@@ -83,6 +85,7 @@ for round in $rounds; do
         case $word in
         quickstart) run deploy/quickstart.sh ;;
         tests) run tests/run.sh ;;
+        units) run 'tests/run.sh -LE "e2e|lint"' ;;
         esac
     done
 done

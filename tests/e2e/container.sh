@@ -168,6 +168,26 @@ agents_up '--memory 10m'
 begin memory --set workloads[0].connections=8000 --set fleet.start_lead=3s
 ended 'a client with 10 MB for 4000 connections'
 
+# ---- what wrk says of the same: of its own it sends nothing while it waits, and so has nothing to tell
+if command -v wrk >/dev/null; then
+    for fault in pause kill; do
+        # shellcheck disable=SC2086 # words
+        engine run -d --name alone --network lslab --ip 10.89.77.20 $hard --entrypoint /usr/bin/lockstep-agent \
+            localhost/lockstep respond --listen 10.89.77.20:18090 >/dev/null
+        sleep 1
+        wrk -t1 -c16 -d8s --latency http://10.89.77.20:18090/ >"wrk-$fault.log" 2>&1 &
+        run=$!
+        sleep 2
+        engine "$fault" alone >/dev/null
+        sleep 3
+        [ "$fault" != pause ] || engine unpause alone >/dev/null
+        code=0
+        wait "$run" || code=$?
+        say "wrk, and the server's $fault: status $code; $(grep -E 'Latency  |99%|errors' "wrk-$fault.log" | tr -s ' \n' ' ')"
+        engine rm --all --force --time 1 >/dev/null 2>&1
+    done
+fi
+
 # ---- compose
 if command -v docker-compose >/dev/null; then
     engine system service --time=0 "unix://$work/api.sock" >"$work/service.log" 2>&1 &
@@ -189,7 +209,7 @@ if command -v docker-compose >/dev/null; then
         docker-compose -f "$root/deploy/container/compose.yaml" down >>"$work/compose.log" 2>&1 || :
     [ -e compose-results/run/result.json ] || fail 'compose: nothing was saved'
     say "compose: status $code; $(grep -o 'Verdict: .*' compose.log | head -n 1)"
-    mv compose-results out/compose
+    mv compose-results/run out/compose
 fi
 left=$(engine ps --all --quiet)
 [ -z "$left" ] || fail "left: $left"

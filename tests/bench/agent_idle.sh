@@ -1,0 +1,78 @@
+#!/bin/sh
+# What an agent costs that has nothing to do: from start to enrolled, memory, CPU and wake-ups, over TLS, as a
+# release. Prints a line for each.
+#
+#   sh tests/bench/agent_idle.sh [SECONDS]          of watching (30)
+#
+# LS_BUILD is the build folder.
+set -eu
+
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
+build=${LS_BUILD:-$root/build/release}
+seconds=${1:-30}
+work=$(mktemp -d)
+agent=
+coordinator=
+clean_up() {
+    [ -z "$agent" ] || kill "$agent" 2>/dev/null || :
+    [ -z "$coordinator" ] || kill "$coordinator" 2>/dev/null || :
+    wait
+    rm -rf "$work"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM HUP
+cd "$work"
+{
+    "$build/coordinator/lockstep" pki init
+    "$build/coordinator/lockstep" pki issue coordinator main --host 127.0.0.1
+    "$build/coordinator/lockstep" pki issue agent idle
+} >/dev/null 2>&1
+cat >plan.yaml <<'PLAN'
+name: idle
+fleet: {clients: 2}
+targets: [{name: nobody, external: true, host: 127.0.0.1, port: 9}]
+workloads: [{name: w, http: {requests: [{path: /}]}, measure: 1s}]
+PLAN
+
+# It waits for two, and there will be one.
+"$build/coordinator/lockstep" run plan.yaml --listen tls+tcp://127.0.0.1:0 --keys pki/issued/coordinator-main \
+    --wait 1h --out result >/dev/null 2>coordinator.log &
+coordinator=$!
+until url=$(sed -n 's/.*waiting for agents at \(tls[^ ]*\).*/\1/p' coordinator.log) && [ -n "$url" ]; do sleep 0.05; done
+
+now_ms() { echo $(($(date +%s%N) / 1000000)); }
+begin() {
+    "$build/agent/lockstep-agent" --dial "$url" --keys pki/issued/agent-idle >agent.log 2>&1 &
+    agent=$!
+}
+times=
+for round in 1 2 3 4 5 6 7 8 9; do
+    : >agent.log
+    from=$(now_ms)
+    begin
+    until grep -q agent.enrolled agent.log; do sleep 0.005; done
+    times="$times $(($(now_ms) - from))"
+    [ "$round" -eq 9 ] || {
+        kill "$agent"
+        wait "$agent" || :
+    }
+done
+echo "start to enrolled, ms, nine times (looked at each 5 ms):$times"
+
+# All threads': clock ticks of CPU, voluntary switches, each of which is a wake-up.
+counters() {
+    cat "/proc/$agent"/task/*/stat | sed 's/.*) //' | awk '{ ticks += $12 + $13 } END { printf "%d ", ticks }'
+    cat "/proc/$agent"/task/*/status | awk '/^voluntary_ctxt/ { n += $2 } END { print n }'
+}
+watch() {
+    sleep 3
+    set -- "$1" $(counters)
+    sleep "$seconds"
+    set -- "$@" $(counters)
+    echo "$1: RSS $(awk '/^VmRSS/ { print $2 }' "/proc/$agent/status") KiB, PSS $(awk '/^Pss:/ { print $2 }' "/proc/$agent/smaps_rollup") KiB, of its own $(awk '/^Private_(Clean|Dirty):/ { n += $2 } END { print n }' "/proc/$agent/smaps_rollup") KiB; CPU $((1000 * ($4 - $2) / $(getconf CLK_TCK) / seconds)) ms/s; $((10 * ($5 - $3) / seconds)) wake-ups in 10 s; $(ls "/proc/$agent/task" | wc -l) threads"
+}
+watch enrolled
+kill "$coordinator"
+wait "$coordinator" || :
+coordinator=
+watch 'nobody to dial'
