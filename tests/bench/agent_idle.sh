@@ -59,17 +59,25 @@ for round in 1 2 3 4 5 6 7 8 9; do
 done
 echo "start to enrolled, ms, nine times (looked at each 5 ms):$times"
 
-# All threads': clock ticks of CPU, voluntary switches, each of which is a wake-up.
+# All threads': clock ticks of CPU, voluntary switches, each of which is a wake-up; and how many there are.
 counters() {
     cat "/proc/$agent"/task/*/stat | sed 's/.*) //' | awk '{ ticks += $12 + $13 } END { printf "%d ", ticks }'
-    cat "/proc/$agent"/task/*/status | awk '/^voluntary_ctxt/ { n += $2 } END { print n }'
+    cat "/proc/$agent"/task/*/status | awk '/^voluntary_ctxt/ { n += $2; threads++ } END { print n, threads }'
+}
+# kib FILE FIELD...: their sum.
+kib() {
+    file=/proc/$agent/$1
+    shift
+    awk -v fields=" $* " 'index(fields, " " $1 " ") { n += $2 } END { printf "%d", n }' "$file"
 }
 watch() {
     sleep 3
-    set -- "$1" $(counters)
+    counters >before
     sleep "$seconds"
-    set -- "$@" $(counters)
-    echo "$1: RSS $(awk '/^VmRSS/ { print $2 }' "/proc/$agent/status") KiB, PSS $(awk '/^Pss:/ { print $2 }' "/proc/$agent/smaps_rollup") KiB, of its own $(awk '/^Private_(Clean|Dirty):/ { n += $2 } END { print n }' "/proc/$agent/smaps_rollup") KiB; CPU $((1000 * ($4 - $2) / $(getconf CLK_TCK) / seconds)) ms/s; $((10 * ($5 - $3) / seconds)) wake-ups in 10 s; $(ls "/proc/$agent/task" | wc -l) threads"
+    counters >after
+    echo "$1: RSS $(kib status VmRSS:) KiB, PSS $(kib smaps_rollup Pss:) KiB, of its own $(kib smaps_rollup Private_Clean: Private_Dirty:) KiB;" \
+        "$(paste before after | awk -v s="$seconds" -v hz="$(getconf CLK_TCK)" '{
+            printf "CPU %.1f ms/s; %.1f wake-ups a second; %d threads", 1000 * ($4 - $1) / hz / s, ($5 - $2) / s, $3 }')"
 }
 watch enrolled
 kill "$coordinator"

@@ -24,8 +24,8 @@ fi
 
 bare=$LS_BARE_INSIDE
 say() { printf 'cross: %s\n' "$*"; }
-libraries=$(sh "$root/deploy/install.sh" --list build | grep '^lib.*-dev$' | grep -v libc6-dev | sed 's/$/:arm64/' | tr '\n' ',')
-tools=$(sh "$root/deploy/install.sh" --list build | grep -v '^lib' | tr '\n' ',')
+libraries=$(sh "$root/deploy/install.sh" --list build | grep -- '-dev$' | grep -v libc6-dev | sed 's/$/:arm64/' | tr '\n' ',')
+tools=$(sh "$root/deploy/install.sh" --list build | grep -v -- '-dev$' | tr '\n' ',')
 mmdebstrap --quiet --variant=minbase --architectures=amd64,arm64 \
     --include="$tools${libraries}gcc-aarch64-linux-gnu,libc6-dev-arm64-cross,dpkg-dev,file,qemu-user-static" "$suite" "$bare"
 git clone --quiet --no-hardlinks "$root" "$bare/opt/lockstep"
