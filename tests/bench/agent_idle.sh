@@ -38,7 +38,7 @@ PLAN
 "$build/coordinator/lockstep" run plan.yaml --listen tls+tcp://127.0.0.1:0 --keys pki/issued/coordinator-main \
     --wait 1h --out result >/dev/null 2>coordinator.log &
 coordinator=$!
-until url=$(sed -n 's/.*waiting for agents at \(tls[^ ]*\).*/\1/p' coordinator.log) && [ -n "$url" ]; do sleep 0.05; done
+until url=$(sed -n 's/.*waiting for agents at \(tls[^ ]*\).*/\1/p' coordinator.log 2>/dev/null) && [ -n "$url" ]; do sleep 0.05; done
 
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
 begin() {
