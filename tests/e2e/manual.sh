@@ -40,8 +40,16 @@ offers() {
         printf "%s\n" "${COMPREPLY[@]}"' bash "$package/lockstep.bash" "$@" >offered 2>&1
     grep -qx -- "$text" offered || fail "'$*' does not offer '$text' but: $(cat offered)"
 }
-while read -r word; do offers "$word" lockstep "$word"; done <commands
-while read -r word; do offers "--$word" lockstep-agent "--$word"; done <options
+# all_in FILE PREFIX: what is offered now are all of these.
+all_in() {
+    while read -r word; do
+        grep -qx -- "$2$word" offered || fail "$2$word is not offered"
+    done <"$1"
+}
+offers run lockstep ''
+all_in commands ''
+offers --dial lockstep-agent --
+all_in options --
 offers --resume lockstep run plan.yaml --re
 offers --json lockstep run --js
 offers issue lockstep pki is
