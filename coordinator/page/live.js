@@ -114,7 +114,7 @@
   function showResult() {
     const r = state.result;
     if (!r) return;
-    results.replaceChildren(...[r.workloads.map((w) => [el("h3", null, w.name), paragraphs(w.load), table(w.summary, `Summary of ${w.name}, so far`), said(w.comparisons), said(w.notes)]),
+    results.replaceChildren(...[r.workloads.map((w) => [el("h3", null, w.name), paragraphs(w.load), table(w.summary, `Summary of ${w.name}, so far`), w.ratios.rows.length > 0 ? table(w.ratios, `Beside the best of ${w.name}, so far`) : null, said(w.comparisons), said(w.notes)]),
       r.trials.rows.length > 0 ? table(r.trials, r.left_out > 0 ? `The newest ${r.trials.rows.length} trials` : "Trials") : null].flat(Infinity).filter((x) => x));
     banner.replaceChildren(...r.verdict.map(([style, text]) => el("div", { class: `banner ${style || "good"}` }, el("p", { class: "word" }, text), said(r.reasons))));
   }

@@ -48,6 +48,8 @@
     const main = ["throughput_per_s", "capacity_per_s", "response_time_p99_ns", "service_time_p99_ns", "cpu_ns_per_request", "rss_peak_bytes", "messages_received_per_s"];
     const parts = D.workloads.map((w) => [
       el("h3", null, w.name), paragraphs(w.load), table(w.summary, `Summary of ${w.name}`),
+      w.scripts.rows.length > 0 ? table(w.scripts, `What the programs of ${w.name} said`) : null,
+      w.ratios.rows.length > 0 ? table(w.ratios, `Beside the best of ${w.name}`) : null,
       said(w.capacity), said(w.comparisons), said(w.notes),
       w.bars.filter((b) => main.includes(b.metric)).map(bars),
       folded("All metrics as a table, with intervals", () => table(w.metrics, `Medians of ${w.name}, with 95 % intervals and extremes`)),

@@ -41,6 +41,7 @@ struct shown {
     size_t len;
     char before;
     char after;
+    bool number; /* nothing but digits is before it, from the start */
 };
 
 /* Calls put for each character that can be shown as it is, and for those of the escapes that stand
@@ -50,6 +51,7 @@ static void each(struct ls_buf *out, const char *text,
 {
     const unsigned char *p = (const unsigned char *)text;
     char before = '\0';
+    bool number = false;
 
     while (*p != '\0') {
         uint32_t c = *p;
@@ -57,12 +59,13 @@ static void each(struct ls_buf *out, const char *text,
         char escape[16];
 
         if (len > 0 && is_visible(c)) {
-            put(out, &(struct shown){ (const char *)p, len, before, (char)p[len] });
+            put(out, &(struct shown){ (const char *)p, len, before, (char)p[len], number });
         } else {
             (void)snprintf(escape, sizeof(escape), c < 0x100 ? "\\x%02x" : "\\u%04x", (unsigned)c);
             for (const char *e = escape; *e != '\0'; e++)
-                put(out, &(struct shown){ e, 1, 'x', 'x' });
+                put(out, &(struct shown){ e, 1, 'x', 'x', false });
         }
+        number = (number || before == '\0') && c >= '0' && c <= '9';
         p += len > 0 ? len : 1;
         before = (char)p[-1];
     }
@@ -99,8 +102,7 @@ static bool is_markup(const struct shown *shown)
         return shown->before == '\0'; /* a list, a heading's underline */
     case '.':
     case ')':
-        return shown->before >= '0' && shown->before <= '9' &&
-               (shown->after == ' ' || shown->after == '\0'); /* a numbered list */
+        return shown->number && (shown->after == ' ' || shown->after == '\0'); /* a list */
     default:
         return strchr("\\`*[]|~$@#", *shown->bytes) != NULL;
     }

@@ -154,6 +154,10 @@ static void workload(struct page *page, const char *name)
     coord_html_say_of(&page->html, "load", name, coord_part_load);
     coord_part_summary(page->html.result, name, &rows);
     coord_html_table(&page->html, "summary", &rows);
+    coord_part_scripts(page->html.result, name, &rows);
+    coord_html_table(&page->html, "scripts", &rows);
+    coord_part_ratios(page->html.result, name, &rows);
+    coord_html_table(&page->html, "ratios", &rows);
     coord_html_say_of(&page->html, "capacity", name, coord_part_capacity);
     coord_html_say_of(&page->html, "comparisons", name, coord_part_comparisons);
     coord_html_say_of(&page->html, "notes", name, coord_part_notes);

@@ -16,6 +16,8 @@ static void workload(struct coord_html *html, const char *name)
     coord_html_say_of(html, "load", name, coord_part_load);
     coord_part_summary(html->result, name, &rows);
     coord_html_table(html, "summary", &rows);
+    coord_part_ratios(html->result, name, &rows);
+    coord_html_table(html, "ratios", &rows);
     coord_html_say_of(html, "comparisons", name, coord_part_comparisons);
     coord_html_say_of(html, "notes", name, coord_part_notes);
     ls_buf_adds(html->out, "\"end\":0}");

@@ -67,6 +67,8 @@ static void workload(struct ls_buf *out, const Ls__Result *result, const char *n
     table(out, &rows);
     coord_part_scripts(result, name, &rows);
     table(out, &rows);
+    coord_part_ratios(result, name, &rows);
+    table(out, &rows);
     coord_part_capacity(result, name, &list);
     coord_part_comparisons(result, name, &list);
     coord_part_notes(result, name, &list);
@@ -89,6 +91,12 @@ static void pages(struct ls_buf *out, const Ls__Result *result)
         ls_buf_adds(out, "\n");
     }
     out->ok = out->ok && !list.failed;
+}
+
+static void verdict(const Ls__Result *result, struct coord_say *say)
+{
+    coord_part_verdict(result, say);
+    coord_part_reasons(result, say);
 }
 
 void coord_report_markdown(const Ls__Result *result, struct ls_buf *out)
@@ -139,7 +147,7 @@ void coord_report_markdown(const Ls__Result *result, struct ls_buf *out)
         coord_part_standings(result, &rows);
         table(out, &rows);
     }
-    section(out, "Verdict", result, coord_part_reasons);
+    section(out, "Verdict", result, verdict);
     section(out, "Targets", result, coord_part_targets);
     section(out, "Hosts", result, coord_part_hosts);
     section(out, "Method", result, coord_part_method);

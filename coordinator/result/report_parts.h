@@ -4,6 +4,7 @@
 #define LS_COORDINATOR_RESULT_REPORT_PARTS_H
 
 #include "coordinator/result/report.h"
+#include "coordinator/result/summary.h"
 #include "coordinator/result/table.h"
 
 /* Renderers of the formats, called by coord_report(). */
@@ -22,6 +23,9 @@ void coord_report_json(const Ls__Result *result, struct ls_buf *out);
 
 /* One row a target: medians of the trials that count, of one workload. */
 void coord_part_summary(const Ls__Result *result, const char *workload, struct coord_table *out);
+/* Of the metrics that are compared, a row for each target: how it stands beside the best. No row:
+ * there is only one. */
+void coord_part_ratios(const Ls__Result *result, const char *workload, struct coord_table *out);
 /* One row a trial. all: every figure (csv), else what fits a page. */
 void coord_part_trials(const Ls__Result *result, bool all, struct coord_table *out);
 /* Every percentile of one trial: a row for response time, service time, send lag. */
@@ -50,6 +54,13 @@ void coord_part_published_cell(const Ls__Result *result, const char *workload, c
                                const char *metric, struct coord_table *out);
 /* The verdict, or why there is none: "skipped", "n/a"; "other version". */
 const char *coord_trial_label(const Ls__Trial *trial);
+
+/* Names of the metrics by which targets are compared in a workload; NULL ends them. */
+const char *const *coord_report_compared(const Ls__Result *result, const char *workload);
+/* The target with the best median; NULL: none has one. */
+const char *coord_report_best(const Ls__Result *result, const char *workload,
+                              const char *const *targets, size_t n,
+                              const struct coord_metric *metric);
 
 /* ---- sentences. The text holds names as they are: say() must escape it. */
 

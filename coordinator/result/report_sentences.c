@@ -205,42 +205,36 @@ static void compare(const Ls__Result *result, const char *workload, const char *
 static void compare_all(const Ls__Result *result, const char *workload, const char **targets,
                         size_t n, const struct coord_metric *metric, struct coord_say *to)
 {
-    const char *best = NULL;
-    double best_median = 0;
+    const char *best = coord_report_best(result, workload, targets, n, metric);
 
-    for (size_t i = 0; i < n; i++) {
-        const Ls__Summary *row = coord_summary_find(result, workload, targets[i], metric->name);
-
-        if (row == NULL || row->n == 0)
-            continue;
-        if (best == NULL ||
-            (metric->higher_is_better ? row->median > best_median : row->median < best_median)) {
-            best = targets[i];
-            best_median = row->median;
-        }
-    }
     for (size_t i = 0; best != NULL && i < n; i++) {
         if (targets[i] != best)
             compare(result, workload, best, targets[i], metric, to);
     }
 }
 
+const char *const *coord_report_compared(const Ls__Result *result, const char *workload)
+{
+    static const char *const closed[] = { "throughput_per_s", "cpu_ns_per_request", NULL };
+    static const char *const open[] = { "response_time_p99_ns", "cpu_ns_per_request", NULL };
+    static const char *const runs[] = { "wall_median_ns", "process_peak_bytes", NULL };
+    static const char *const nothing[] = { NULL };
+    const Ls__Trial *trial = first_of(result, workload);
+
+    return trial == NULL                ? nothing
+           : trial->process != NULL     ? runs
+           : coord_trial_is_open(trial) ? open
+                                        : closed;
+}
+
 void coord_part_comparisons(const Ls__Result *result, const char *workload, struct coord_say *to)
 {
-    static const char *const closed[] = { "throughput_per_s", "cpu_ns_per_request" };
-    static const char *const open[] = { "response_time_p99_ns", "cpu_ns_per_request" };
-    static const char *const runs[] = { "wall_median_ns", "process_peak_bytes" };
-    const Ls__Trial *trial = first_of(result, workload);
-    const char *const *names = trial == NULL                ? closed
-                               : trial->process != NULL     ? runs
-                               : coord_trial_is_open(trial) ? open
-                                                            : closed;
     const char **targets = NULL;
     size_t n = coord_result_targets(result, &targets);
 
     to->failed = to->failed || targets == NULL;
-    for (size_t i = 0; trial != NULL && i < LS_ARRAY_LEN(closed); i++) {
-        const struct coord_metric *metric = coord_metric_find(names[i]);
+    for (const char *const *name = coord_report_compared(result, workload); *name != NULL; name++) {
+        const struct coord_metric *metric = coord_metric_find(*name);
 
         if (metric != NULL)
             compare_all(result, workload, targets, n, metric, to);

@@ -111,6 +111,15 @@ static void table(struct page *page, struct coord_table *rows)
     coord_table_fini(rows);
 }
 
+/* With a line below it; nothing where there are no rows. */
+static void table_apart(struct page *page, struct coord_table *rows)
+{
+    bool shown = !rows->ok || rows->cell_count > 0;
+
+    table(page, rows);
+    ls_buf_adds(page->out, shown ? "\n" : "");
+}
+
 static void workload(struct page *page, const Ls__Result *result, const char *name)
 {
     struct coord_say to = { .say = sentence, .ctx = page };
@@ -124,11 +133,9 @@ static void workload(struct page *page, const Ls__Result *result, const char *na
     table(page, &rows);
     ls_buf_adds(page->out, "\n");
     coord_part_scripts(result, name, &rows);
-    if (!rows.ok || rows.cell_count > 0) {
-        coord_table_write_text(&rows, page->columns, page->colour, page->out);
-        ls_buf_adds(page->out, "\n");
-    }
-    coord_table_fini(&rows);
+    table_apart(page, &rows);
+    coord_part_ratios(result, name, &rows);
+    table_apart(page, &rows);
     coord_part_capacity(result, name, &to);
     coord_part_comparisons(result, name, &to);
     coord_part_notes(result, name, &to);
