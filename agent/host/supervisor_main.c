@@ -185,17 +185,16 @@ static uint32_t count_living(const struct supervisor *s)
 }
 
 /* Orphans do not come here but to the first process of the pid namespace, which stays as long as it
- * is let. True: nobody else is left, and if the end was asked for, it is not there either. */
+ * is let. If the end was asked for, it is killed; the last one is waited for like all others, for it
+ * does not end before they are. */
 static bool is_empty_but_for_init(struct supervisor *s)
 {
     if (count_living(s) > 0)
         return false;
-    if (s->mode == STOPPING || s->mode == KILLING) {
-        (void)kill(s->init, SIGKILL);
-        (void)waitpid(s->init, NULL, __WALL);
-        s->init = 0;
-    }
-    return true;
+    if (s->mode != STOPPING && s->mode != KILLING)
+        return true;
+    (void)kill(s->init, SIGKILL);
+    return false;
 }
 
 /* Takes all that have ended. True: nothing is left below this process, whatever it did, for as a
