@@ -502,28 +502,6 @@ static void say_server(const Ls__Server *server, struct coord_say *to)
         server->processes == 1 ? "" : "es", server->threads, plural(server->threads));
 }
 
-/* What is not as it mostly is: how it is held and what really runs. */
-static void say_containment(const Ls__Server *server, struct coord_say *to)
-{
-    const Ls__Containment *held = server->containment;
-    struct ls_buf text;
-
-    if (server->program != NULL && server->program->shim[0] != '\0')
-        say(to, COORD_STYLE_NONE, "server: %.400s", server->program->shim);
-    if (held == NULL)
-        return;
-    ls_buf_init(&text, 1024);
-    if (held->instances > 1)
-        ls_buf_addf(&text, ", %" PRIu32 " instances", held->instances);
-    if (strcmp(held->network, "private") == 0)
-        ls_buf_adds(&text, ", a private network");
-    for (size_t i = 0; i < held->n_limits; i++)
-        ls_buf_addf(&text, ", at most %.90s", held->limits[i]);
-    if (text.ok && text.len > 2)
-        say(to, COORD_STYLE_NONE, "server: %.*s", (int)text.len - 2, (const char *)text.data + 2);
-    ls_buf_fini(&text);
-}
-
 static void say_client(const Ls__Client *client, struct coord_say *to)
 {
     char lag[48], memory[48], rate[48];
@@ -608,15 +586,36 @@ void coord_part_details(const Ls__Trial *trial, struct coord_say *to)
     if (trial->http2 != NULL)
         say_http2(trial->http2, to);
     say_bytes(trial, to);
-    if (trial->server != NULL) {
+    if (trial->server != NULL)
         say_server(trial->server, to);
-        say_containment(trial->server, to);
-    }
     say_clients(trial, to);
     coord_part_network(trial, to);
 }
 
 /* ---- what and where */
+
+/* What is not as it mostly is: how it is held and what really runs. */
+static void say_containment(const char *target, const Ls__Server *server, struct coord_say *to)
+{
+    const Ls__Containment *held = server->containment;
+    struct ls_buf text;
+
+    if (server->program != NULL && server->program->shim[0] != '\0')
+        say(to, COORD_STYLE_NONE, "%.64s: %.400s", target, server->program->shim);
+    if (held == NULL)
+        return;
+    ls_buf_init(&text, 1024);
+    if (held->instances > 1)
+        ls_buf_addf(&text, ", %" PRIu32 " instances", held->instances);
+    if (strcmp(held->network, "private") == 0)
+        ls_buf_adds(&text, ", a private network");
+    for (size_t i = 0; i < held->n_limits; i++)
+        ls_buf_addf(&text, ", at most %.90s", held->limits[i]);
+    if (text.ok && text.len > 2)
+        say(to, COORD_STYLE_NONE, "%.64s: %.*s", target, (int)text.len - 2,
+            (const char *)text.data + 2);
+    ls_buf_fini(&text);
+}
 
 void coord_part_targets(const Ls__Result *result, struct coord_say *to)
 {
@@ -626,18 +625,21 @@ void coord_part_targets(const Ls__Result *result, struct coord_say *to)
     to->failed = to->failed || targets == NULL;
     for (size_t t = 0; t < n; t++) {
         const Ls__Program *program = NULL;
+        const Ls__Server *server = NULL;
 
         for (size_t i = 0; i < result->n_trials && program == NULL; i++) {
             const Ls__Trial *trial = result->trials[i];
 
             if (strcmp(trial->target, targets[t]) == 0 && trial->server != NULL)
-                program = trial->server->program;
+                program = (server = trial->server)->program;
         }
         if (program != NULL)
             say(to, COORD_STYLE_NONE, "%.64s: %.200s%s%.300s%s%.100s, SHA-256 %.12s", targets[t],
                 program->version, program->version[0] != '\0' ? ", " : "", program->path,
                 program->interpreter[0] != '\0' ? ", a script for " : "", program->interpreter,
                 program->sha256);
+        if (program != NULL)
+            say_containment(targets[t], server, to);
     }
     free(targets);
 }

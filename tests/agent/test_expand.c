@@ -18,6 +18,7 @@ static void placeholders_are_put_in_and_other_braces_stay(void **state)
         { "-p{dir}/x", "-p/tmp/t{port}/x" }, /* what was put in is not looked at again */
         { "http://[{host}]:{port}/", "http://[::1]:8080/" },
         { "{cpus}{cpus}", "0-3,80-3,8" },
+        { "i{instance}", "i0" },
         { "{}", "{}" },
         { "${HOME}", "${HOME}" },
         { "{\"port\": {port}}", "{\"port\": 8080}" },
@@ -53,6 +54,28 @@ static void unknown_placeholders_are_refused_by_name(void **state)
         assert_null(text);
         assert_non_null(strstr(diag.text, "{dir}, {host}, {port}, {cpus}, {instance}"));
     }
+}
+
+static void values_of_variables_that_may_be_secrets_are_not_published(void **state)
+{
+    char *envp[] = { (char[]){ "PATH=/bin" },    (char[]){ "API_KEY=hush" },
+                     (char[]){ "LC_ALL=C" },     (char[]){ "PATHX=hush" },
+                     (char[]){ "NODE_ENV=a=b" }, (char[]){ "DATABASE_URL=u:hush@h" },
+                     (char[]){ "LC=hush" },      NULL };
+    static const char *const shown[] = { "PATH=/bin", "LC_ALL=C", "NODE_ENV=a=b", NULL };
+    static const char *const hidden[] = { "API_KEY", "PATHX", "DATABASE_URL", "LC", NULL };
+    char **got_shown = NULL, **got_hidden = NULL;
+
+    (void)state;
+    assert_int_equal(agent_expand_publish(envp, &got_shown, &got_hidden, NULL), LS_OK);
+    for (size_t i = 0; i < LS_ARRAY_LEN(shown) - 1; i++)
+        assert_string_equal(got_shown[i], shown[i]);
+    assert_null(got_shown[LS_ARRAY_LEN(shown) - 1]);
+    for (size_t i = 0; i < LS_ARRAY_LEN(hidden) - 1; i++)
+        assert_string_equal(got_hidden[i], hidden[i]);
+    assert_null(got_hidden[LS_ARRAY_LEN(hidden) - 1]);
+    agent_expand_free(got_shown);
+    agent_expand_free(got_hidden);
 }
 
 static void what_grows_without_bound_is_refused(void **state)
@@ -160,6 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(placeholders_are_put_in_and_other_braces_stay),
         cmocka_unit_test(unknown_placeholders_are_refused_by_name),
+        cmocka_unit_test(values_of_variables_that_may_be_secrets_are_not_published),
         cmocka_unit_test(what_grows_without_bound_is_refused),
         cmocka_unit_test(argv_ends_in_null),
         cmocka_unit_test(an_environment_holds_what_was_asked_for_and_three_names),

@@ -49,6 +49,48 @@ static void facts_agree_with_what_the_system_says(void **state)
     ls__facts__free_unpacked(facts, NULL);
 }
 
+static unsigned long number_in(const char *path)
+{
+    char text[64] = "";
+    FILE *file = fopen(path, "re");
+
+    if (file == NULL)
+        return 0;
+    (void)!fgets(text, sizeof(text), file);
+    (void)fclose(file);
+    return strtoul(text, NULL, 10);
+}
+
+static void what_the_hardware_is_and_what_is_set_agree_with_the_systems_files(void **state)
+{
+    Ls__Facts *facts = malloc(sizeof(*facts));
+    char path[128];
+
+    (void)state;
+    ls__facts__init(facts);
+    assert_int_equal(host_facts_read(facts, NULL), LS_OK);
+    assert_true(facts->cpu_sockets >= 1 && facts->cpu_sockets <= facts->cpu_cores);
+    assert_int_equal(facts->listen_backlog_limit, number_in("/proc/sys/net/core/somaxconn"));
+    assert_true(facts->steal_share >= 0 && facts->steal_share < 1);
+    assert_non_null(strchr(facts->local_ports, '-'));
+    assert_int_equal(strtoul(facts->local_ports, NULL, 10),
+                     number_in("/proc/sys/net/ipv4/ip_local_port_range"));
+    if (number_in("/sys/devices/system/cpu/cpu0/cache/index0/level") > 0) {
+        assert_true(facts->n_caches > 0);
+        assert_int_equal(facts->caches[0][0], 'L');
+        assert_non_null(strstr(facts->caches[0], " x"));
+    }
+    for (size_t i = 0; i < facts->n_nics; i++) {
+        const Ls__Nic *nic = facts->nics[i];
+
+        (void)snprintf(path, sizeof(path), "/sys/class/net/%.40s/mtu", nic->name);
+        assert_int_equal(nic->mtu, number_in(path));
+        assert_string_not_equal(nic->name, "lo");
+        assert_string_not_equal(nic->driver, "");
+    }
+    ls__facts__free_unpacked(facts, NULL);
+}
+
 static void limits_without_bound_fit_json(void **state)
 {
     Ls__Facts *facts = malloc(sizeof(*facts));
@@ -156,6 +198,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(facts_agree_with_what_the_system_says),
+        cmocka_unit_test(what_the_hardware_is_and_what_is_set_agree_with_the_systems_files),
         cmocka_unit_test(limits_without_bound_fit_json),
         cmocka_unit_test(busy_time_grows_on_the_cpu_that_is_busy),
         cmocka_unit_test(counters_of_cpus_that_are_not_there_are_zero),

@@ -70,6 +70,8 @@ target restarted "sh, -c, 'while :; do \"\$@\"; done', sh, $(role quit 20)"
 target leaver "$(role leave 2)"
 target forks "sh, -c, 'trap \"\" TERM; setsid sh -c \"setsid sleep 1000 & sleep 1000\" & exec \"\$@\"', sh, $(role serve)"
 target eater "$(role eat 256)" 'limits: {memory: 48MiB}'
+target many "$(role share)" 'instances: 3
+env: {SECRET: "{instance}", WORKERS: "{instance}"}'
 target good "$(role serve)"
 cat >>plan.yaml <<PLAN
 workloads:
@@ -97,7 +99,7 @@ cell() {
     eval "port_is_free \$port_of_$1" || fail "the port of $1 is still in use"
 }
 
-for name in daemon chain breed deaf renamed silent loud forks good; do
+for name in daemon chain breed deaf renamed silent loud forks many good; do
     cell "$name" 'done' -
 done
 cell background failed exited 'stays in the foreground'
@@ -116,6 +118,12 @@ done
 holds out "r.trials.filter((t) => t.target === 'loud').every((t) => t.server.exit === 'signal TERM')"
 tail -c 200 result/trials/*-loud-hello-r1/target.log | grep -q 'further bytes were dropped' ||
     fail 'that a log was cut is not said in it'
+holds out "r.trials.filter((t) => t.target === 'many').every((t) => t.server.containment.instances === 3 &&
+    t.server.instance_exits.length === 3 && t.server.instance_exits.every((one) => one === 'signal TERM') &&
+    t.server.processes === 3 && t.server.program.environment.includes('WORKERS=0') &&
+    t.server.program.environment_hidden.includes('SECRET'))"
+expect 0 "$lockstep" report result
+says out '3 instances'
 nothing_left
 same 'folders left' '' "$(ls tmp)"
 wait_until 30 no_dead_groups
