@@ -77,13 +77,13 @@ enum ls_err coord_process_create(const Ls__Workload *workload, struct coord_proc
 
 void coord_process_destroy(struct coord_process *process)
 {
-    struct values *const all[] = { &process->wall, &process->user, &process->system, &process->peak,
-                                   &process->marker };
-
     if (process == NULL)
         return;
-    for (size_t i = 0; i < LS_ARRAY_LEN(all); i++)
-        free(all[i]->items);
+    free(process->wall.items);
+    free(process->user.items);
+    free(process->system.items);
+    free(process->peak.items);
+    free(process->marker.items);
     for (size_t i = 0; i < process->metric_count; i++) {
         free(process->metrics[i].values.items);
         coord_message_free(process->metrics[i].message);
