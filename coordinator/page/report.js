@@ -45,7 +45,7 @@
   }
 
   function comparison() {
-    const main = ["throughput_per_s", "capacity_per_s", "response_time_p99_ns", "service_time_p99_ns", "cpu_ns_per_request", "rss_peak_bytes", "messages_received_per_s"];
+    const main = ["throughput_per_s", "capacity_per_s", "response_time_p99_ns", "service_time_p99_ns", "cpu_ns_per_request", "rss_peak_bytes", "messages_received_per_s", "wall_median_ns", "process_peak_bytes"];
     const parts = D.workloads.map((w) => [
       el("h3", null, w.name), paragraphs(w.load), table(w.summary, `Summary of ${w.name}`),
       w.scripts.rows.length > 0 ? table(w.scripts, `What the programs of ${w.name} said`) : null,
@@ -317,6 +317,22 @@
     }));
   }
 
+  function ladders() {
+    if (D.ladders.length === 0) return null;
+    return section("ladder", "Throughput over connections", D.ladders.map((one) => {
+      const t = trialOf(one.trial);
+      const column = (name) => one.rungs.columns.findIndex(([title]) => title === name);
+      const connections = column("connections"), pass = column("pass"), rate = column("requests/s");
+      const rungs = one.rungs.rows.filter((row) => row[connections] && row[rate]).sort((a, b) => a[connections][1] - b[connections][1]);
+      const passes = [...new Set(rungs.map((row) => row[pass][1]))].sort((a, b) => a - b);
+      return [el("h3", null, trialName(t)), charts.chart({
+        title: "Requests per second over connections", label: `requests per second over connections, ${trialName(t)}`, xs: rungs.map((row) => row[connections][1]),
+        lines: passes.map((n, i) => ({ label: `${n % 2 === 1 ? "up" : "down"}, pass ${n}`, colour: i, points: "dot", hollow: n % 2 === 0, values: rungs.map((row) => row[pass][1] === n ? row[rate][1] : null) })),
+        x: { unit: "count", log: true, name: "connections" }, y: { unit: "per_s", name: "requests/s" },
+      }), table(one.rungs, `Rungs of ${trialName(t)}, as they were climbed`)];
+    }));
+  }
+
   /* ---- 9 to 11 */
 
   function environment() {
@@ -358,7 +374,7 @@
 
   /* ---- the page */
 
-  const sections = [comparison(), percentiles(), throughput(), heatMaps(), agents(), servers(), repetitions(), searches(), environment(), method(), raw()].filter((x) => x);
+  const sections = [comparison(), percentiles(), throughput(), heatMaps(), agents(), servers(), repetitions(), searches(), ladders(), environment(), method(), raw()].filter((x) => x);
   const nav = el("nav", { "aria-label": "Contents" }, el("ul", null, sections.map((s) => el("li", null, el("a", { href: `#${s.id}` }, s.querySelector("h2").textContent)))));
   document.body.append(el("a", { class: "skip", href: "#verdict" }, "To the verdict"),
     el("header", null, el("h1", null, D.title), D.description ? el("p", null, D.description) : null, paragraphs(D.status)),

@@ -392,6 +392,26 @@ static void searches(struct page *page)
     ls_buf_adds(page->html.out, "],");
 }
 
+static void ladders(struct page *page)
+{
+    bool more = false;
+
+    ls_buf_adds(page->html.out, "\"ladders\":[");
+    for (size_t i = 0; i < page->html.result->n_trials; i++) {
+        const Ls__Trial *trial = page->html.result->trials[i];
+        struct coord_table rows;
+
+        if (trial->ladder == NULL)
+            continue;
+        ls_buf_addf(page->html.out, "%s{\"trial\":%zu,", more ? "," : "", i);
+        more = true;
+        coord_part_rungs(trial, &rows);
+        coord_html_table(&page->html, "rungs", &rows);
+        ls_buf_adds(page->html.out, "\"end\":0}");
+    }
+    ls_buf_adds(page->html.out, "],");
+}
+
 /* ---- how it was made */
 
 static void plan(struct page *page)
@@ -523,6 +543,7 @@ static enum ls_err write_data(struct page *page)
     coord_html_table(&page->html, "trials", &rows);
     dots(page);
     searches(page);
+    ladders(page);
     coord_html_agents(page->html.result, AGENT_ROWS_MAX, &rows);
     coord_html_table(&page->html, "agents", &rows);
     coord_html_servers(page->html.result, &rows);
