@@ -229,6 +229,7 @@ static enum ws_handshake_step judge(const struct ws_handshake *h,
     struct ls_bytes text = { h->head, h->head_len };
     struct found found = { .why = NULL };
 
+    out->status = 0; /* of an interim answer before this one */
     if (!read_status(next_line(&text), &out->status))
         return refuse(out, LOAD_BAD_FRAMING, "the answer to the upgrade is not HTTP");
     if (out->status != 101)

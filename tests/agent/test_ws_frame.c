@@ -314,6 +314,8 @@ static const struct {
 } answers[] = {
     { GOOD "\r\n", "", false, NULL },
     { "HTTP/1.1 100 Continue\r\n\r\n" GOOD "\r\n", "", false, NULL },
+    { "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1-100 x\r\n\r\n" GOOD "\r\n",
+      "the answer to the upgrade is not HTTP", false, NULL },
     { "HTTP/1.1 101 \r\nUPGRADE:WebSocket\r\nconnection:keep-alive,upgrade\r\n"
       "sec-websocket-accept:  s3pPLMBiTxaQ9kYGzzhZRbK+xOo=  \r\n\r\n",
       "", false, NULL },
