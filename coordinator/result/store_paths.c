@@ -36,6 +36,17 @@ bool coord_path_piece(const char *name, char *out, size_t out_bytes)
     return strcmp(out, name) == 0;
 }
 
+void coord_path_trial(uint32_t index, const char *target, const char *workload, uint32_t repetition,
+                      char *out, size_t out_bytes)
+{
+    char target_piece[64], workload_piece[64];
+
+    (void)coord_path_piece(target, target_piece, sizeof(target_piece));
+    (void)coord_path_piece(workload, workload_piece, sizeof(workload_piece));
+    (void)snprintf(out, out_bytes, COORD_TRIALS_DIR "/%03u-%s-%s-r%u", index, target_piece,
+                   workload_piece, repetition);
+}
+
 void coord_path_hlog(const char *client, unsigned copy, char *out, size_t out_bytes)
 {
     char piece[64];

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/attr.h"
 #include "common/err.h"
@@ -25,6 +26,10 @@ enum ls_err coord_path(const char *folder, const char *name, char *out,
 /* A name as part of a file name: letters, digits, '.', '_' and '-' stay, all else becomes '_', at
  * most 48 bytes, never hidden, never empty. True if it is still the name that it was. */
 bool coord_path_piece(const char *name, char *out, size_t out_bytes);
+
+/* "trials/001-node-hello-r1". */
+void coord_path_trial(uint32_t index, const char *target, const char *workload, uint32_t repetition,
+                      char *out, size_t out_bytes);
 
 /* The name of a client's histogram log; NULL: that of all clients. Agents whose names differ only
  * in what a file name cannot hold are told apart by copy, from 1. */

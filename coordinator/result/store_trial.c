@@ -117,7 +117,6 @@ enum ls_err coord_store_trial_begin(struct coord_store *store, uint32_t index, c
                                     struct coord_store_trial **out_trial, struct ls_diag *diag)
 {
     struct coord_store_trial *trial;
-    char target_piece[64], workload_piece[64];
     enum ls_err rc;
 
     if (store->trial != NULL)
@@ -130,10 +129,7 @@ enum ls_err coord_store_trial_begin(struct coord_store *store, uint32_t index, c
     for (unsigned i = 0; i < COORD_TABLE_COUNT; i++)
         trial->table_fds[i] = -1;
     ls_buf_init(&trial->lines, LINES_MAX_BYTES);
-    (void)coord_path_piece(target, target_piece, sizeof(target_piece));
-    (void)coord_path_piece(workload, workload_piece, sizeof(workload_piece));
-    (void)snprintf(trial->folder, sizeof(trial->folder), COORD_TRIALS_DIR "/%03u-%s-%s-r%u", index,
-                   target_piece, workload_piece, repetition);
+    coord_path_trial(index, target, workload, repetition, trial->folder, sizeof(trial->folder));
     rc = make_folder(trial, diag);
     if (rc == LS_OK)
         rc = create_in(trial, JOURNAL, O_APPEND, &trial->journal_fd, diag);

@@ -360,6 +360,21 @@ static void check_parts(struct verify *v, const Ls__Trial *trial, const char *wh
     }
 }
 
+/* Its place in the order is in its folder's name. Of a search, a ladder or their like it is the
+ * name of a part. */
+static void check_name(struct verify *v, const Ls__Trial *trial, const char *where)
+{
+    char folder[FOLDER_MAX], figure[400];
+
+    coord_path_trial(trial->index, trial->target, trial->workload, trial->repetition, folder,
+                     sizeof(folder));
+    v->out->figures++;
+    (void)snprintf(figure, sizeof(figure), "%s.folder", where);
+    if (trial->capacity == NULL && trial->ladder == NULL && strcmp(folder, trial->folder) != 0)
+        verify_differs(v, COORD_RESULT_FILE, figure, trial->folder, folder,
+                       "its folder is that of another trial");
+}
+
 static void check_trial(struct verify *v, const Ls__Trial *trial)
 {
     /* A search's trial is its last confirmation, a ladder's its best rung; to which the whole was
@@ -373,6 +388,7 @@ static void check_trial(struct verify *v, const Ls__Trial *trial)
 
     (void)snprintf(where, sizeof(where), "trials[%.80s %.80s r%u]", trial->target, trial->workload,
                    trial->repetition);
+    check_name(v, trial, where);
     own = read_trial(v, trial->folder, relative);
     if (own != NULL)
         verify_other_fields(v, &source, where, &trial->base, &own->base,

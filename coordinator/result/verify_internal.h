@@ -42,4 +42,7 @@ void verify_other_fields(struct verify *v, const struct verify_source *source, c
 /* What its folder says of a trial. where: how sentences call it. */
 void verify_trial(struct verify *v, const Ls__Trial *trial, const char *where, const char *file);
 
+/* ---- verify_process.c: the same for trials of whole processes */
+void verify_process(struct verify *v, const Ls__Trial *trial, const char *where, const char *file);
+
 #endif

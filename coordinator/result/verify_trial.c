@@ -313,6 +313,7 @@ static bool take_row(void *ctx, const struct coord_raw_interval *row)
     point->interval.at_ns = row->at_ns;
     if (row->length_ns > point->interval.length_ns)
         point->interval.length_ns = row->length_ns;
+    point->interval.scheduled += row->measure.scheduled;
     point->interval.completed += row->measure.ok;
     point->interval.errors += coord_requests_errors(&row->measure);
     totals = &job->clients[row->client - 1];
@@ -408,7 +409,7 @@ static void check_throughput(struct job *job)
 
 static void check_series(struct job *job)
 {
-    static const char *const names[] = { "at_ns",  "length_ns", "completed", "errors",
+    static const char *const names[] = { "at_ns",  "length_ns", "scheduled", "completed", "errors",
                                          "p50_ns", "p99_ns",    "max_ns",    NULL };
     const struct verify_source source = { .file = job->file,
                                           .from = COORD_RAW_INTERVALS " and merged.hlog" };
@@ -690,6 +691,8 @@ void verify_trial(struct verify *v, const Ls__Trial *trial, const char *where, c
     struct job job = { .v = v, .trial = trial, .where = where, .file = file };
 
     check_verdict(&job);
+    if (trial->process != NULL)
+        verify_process(v, trial, where, file);
     if (trial->window == NULL)
         return; /* it never began: there is nothing to compute it from */
     if (!job_init(&job)) {

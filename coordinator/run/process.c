@@ -8,6 +8,7 @@
 
 #include "common/buf.h"
 #include "common/clock.h"
+#include "coordinator/result/latency.h"
 #include "coordinator/result/message.h"
 #include "coordinator/result/store.h"
 #include "coordinator/run/verdict.h"
@@ -266,33 +267,13 @@ enum ls_err coord_process_report(struct coord_process *p, const Ls__ProcessRepor
 
 /* ---- the result */
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* NULL: there are no values, or no memory for them. */
 static Ls__Spread *spread_of(struct values *values)
 {
     Ls__Spread *spread = values->count > 0 ? coord_message_new(&ls__spread__descriptor) : NULL;
-    double sum = 0, squares = 0;
-    size_t n = values->count;
 
-    if (spread == NULL)
-        return NULL;
-    qsort(values->items, n, sizeof(*values->items), by_size);
-    for (size_t i = 0; i < n; i++)
-        sum += values->items[i];
-    spread->n = (uint32_t)n;
-    spread->min = values->items[0];
-    spread->max = values->items[n - 1];
-    spread->mean = sum / (double)n;
-    spread->median = (values->items[(n - 1) / 2] + values->items[n / 2]) / 2;
-    for (size_t i = 0; i < n; i++)
-        squares += (values->items[i] - spread->mean) * (values->items[i] - spread->mean);
-    spread->stdev = n > 1 ? sqrt(squares / (double)(n - 1)) : 0;
+    if (spread != NULL)
+        coord_spread_fill(spread, values->items, values->count);
     return spread;
 }
 
