@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/host/proc.h"
@@ -121,6 +122,28 @@ static bool has(const char *folder, const char *file)
 
 /* ---- where */
 
+/* Tried by a child, for not every group takes processes that may be made (threaded ones, foreign
+ * ones). Between fork and exit it does nothing but write. */
+static bool takes_processes(const char *above)
+{
+    char folder[HOST_CGROUP_PATH + 64], path[HOST_CGROUP_PATH + 64];
+    int fd, status = 1;
+    pid_t pid;
+
+    if (snprintf(folder, sizeof(folder), "%s/%s-try", above, host.owner) >= (int)sizeof(folder) ||
+        !join(path, folder, "cgroup.procs") || mkdir(folder, 0755) != 0)
+        return false;
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    pid = fd >= 0 ? fork() : -1;
+    if (pid == 0)
+        _exit(write(fd, "0", 1) == 1 ? 0 : 1);
+    if (pid > 0 && waitpid(pid, &status, 0) != pid)
+        status = 1;
+    if (fd >= 0)
+        (void)close(fd);
+    return host_cgroup_remove(folder) && status == 0;
+}
+
 static void find_places(void)
 {
     char *mountinfo = malloc(MOUNTINFO_MAX);
@@ -138,7 +161,7 @@ static void find_places(void)
         host_proc_slurp("/proc/self/cgroup", self, sizeof(self)) > 0) {
         for (unsigned i = 0; i < TREE_COUNT; i++) {
             if (!host_cgroup_place(mountinfo, self, controllers[i], host.above[i]) ||
-                access(host.above[i], W_OK) != 0)
+                access(host.above[i], W_OK) != 0 || !takes_processes(host.above[i]))
                 host.above[i][0] = '\0';
         }
     }
