@@ -1,81 +1,29 @@
 /* A server: one target per trial, watched over the window, its log and end reported. */
-#include "agent/role.h"
+#include "agent/role_server.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/build.h"
 #include "agent/expand.h"
-#include "agent/files.h"
 #include "agent/host/facts.h"
-#include "agent/host/target.h"
 #include "agent/policy/policy.h"
 #include "agent/runs.h"
-#include "agent/services.h"
 #include "agent/session.h"
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/msg_model.h"
 #include "common/pb.h"
-#include "common/utf8.h"
 
-#define LOG_MAX_BYTES   (16u << 20) /* kept of a target's output, per trial */
 #define LOG_PIECE_BYTES (64u << 10)
 #define ROOM_RESERVE    16u
 #define KEPT_NS         (120 * LS_NS_PER_S) /* that a target outlives its trial at the most */
-
-struct server {
-    struct agent_role_env env;
-    struct host_target *target; /* owned */
-    struct agent_build *ready;  /* owned */
-    Ls__Probe *probe_message;   /* owned; what probe points into */
-    char **probe_argv;          /* owned; NULL: there is nothing to ask */
-    struct host_probe probe;
-    struct agent_services *services; /* owned; NULL: there are none */
-    Ls__Prepare *waiting;            /* owned: what is to be started when they are up */
-    struct host_series *series;      /* owned; of a process workload */
-    bool series_over;                /* all runs have ended; up is how */
-    struct host_target_event up;
-    char **argv; /* owned; NULL-terminated, like the next two */
-    char **envp;
-    struct host_instance *others; /* owned, with their lists; of a target with instances */
-    size_t other_count;
-    char **version;
-    char **variables;  /* names that the plan's env has */
-    char dir[512];     /* of the trial; "" if there is none */
-    pid_t network_pid; /* who is in the target's private network; 0: it has none */
-    char cpus[128];    /* as the target really has them */
-    char governor_before[64];
-    char governor_after[64];
-    struct load_window window;
-    int64_t next_sample_ns; /* INT64_MAX: none is due */
-    bool finishing;
-    bool stop_asked;
-    /* after STOPPED */
-    bool stopped;
-    struct host_target_event end;
-    int log_fd;
-    uint64_t log_sent; /* all of it, in earlier trials too ... */
-    uint64_t log_from; /* ... and where this trial's begins */
-    bool reported;
-    /* A target that stays from trial to trial. */
-    bool keep;     /* as PREPARE says */
-    bool measured; /* the window came to its end */
-    bool kept;     /* between two of its trials */
-    bool gone;     /* ended meanwhile */
-    int64_t kept_until_ns;
-    uint8_t *identity; /* owned; what was prepared, packed */
-    size_t identity_bytes;
-};
 
 static enum ls_err server_create(const struct agent_role_env *env, void **out_role,
                                  struct ls_diag *diag)
@@ -178,221 +126,6 @@ static void server_destroy(void *role)
 
 /* ---- prepare */
 
-/* The name, that no other file of the list could be taken for it, and that it is what was sent. */
-static enum ls_err file_of(struct server *s, const Ls__Prepare *prepare, size_t index,
-                           struct host_file *out, struct ls_diag *diag)
-{
-    const Ls__FileRef *ref = prepare->files[index];
-    enum ls_err rc = ls_fs_name_check(ref->name, diag);
-
-    for (size_t i = 0; i < index && rc == LS_OK; i++) {
-        if (ls_fs_names_clash(ref->name, prepare->files[i]->name))
-            rc = ls_fail(diag, LS_EINVAL, "'%.100s' and '%.100s' would be the same file somewhere",
-                         ref->name, prepare->files[i]->name);
-    }
-    if (rc == LS_OK)
-        rc = agent_files_get(s->env.files, ref->sha256, &out->data, diag);
-    if (rc == LS_OK && out->data.len != ref->bytes)
-        rc = ls_fail(diag, LS_EPROTO, "it has %zu bytes, %" PRIu64 " were announced", out->data.len,
-                     ref->bytes);
-    out->name = ref->name;
-    out->executable = ref->executable;
-    return rc == LS_OK ? rc : ls_fail_in(diag, rc, "file %.100s of the target", ref->name);
-}
-
-static enum ls_err files_of(struct server *s, const Ls__Prepare *prepare, struct host_file **out,
-                            struct ls_diag *diag)
-{
-    struct host_file *files = calloc(prepare->n_files + 1, sizeof(*files));
-    enum ls_err rc = LS_OK;
-
-    if (files == NULL)
-        return ls_fail(diag, LS_ENOMEM, "out of memory for the target's files");
-    if (prepare->n_files > AGENT_FILES_MAX)
-        rc = ls_fail(diag, LS_ERANGE, "%zu files of the target; %u are the most", prepare->n_files,
-                     AGENT_FILES_MAX);
-    for (size_t i = 0; i < prepare->n_files && rc == LS_OK; i++)
-        rc = file_of(s, prepare, i, &files[i], diag);
-    if (rc != LS_OK) {
-        free(files);
-        return rc;
-    }
-    *out = files;
-    return LS_OK;
-}
-
-/* Those of the plan, of the target and of what it is to run. */
-static enum ls_err keep_variables(struct server *s, const Ls__Prepare *prepare,
-                                  struct ls_diag *diag)
-{
-    const Ls__Target *t = prepare->target;
-    const Ls__Process *p = agent_runs_are_asked_for(prepare) ? prepare->workload->process : NULL;
-    size_t more = p != NULL ? p->n_env : 0;
-
-    s->variables = calloc(t->n_env + more + 1, sizeof(*s->variables));
-    for (size_t i = 0; s->variables != NULL && i < t->n_env + more; i++) {
-        s->variables[i] = strdup(i < t->n_env ? t->env[i]->key : p->env[i - t->n_env]->key);
-        if (s->variables[i] == NULL)
-            return ls_fail(diag, LS_ENOMEM, "out of memory for the target's environment");
-    }
-    return s->variables != NULL
-               ? LS_OK
-               : ls_fail(diag, LS_ENOMEM, "out of memory for the target's environment");
-}
-
-static enum ls_err expand_other(struct server *s, const Ls__Target *t,
-                                const struct agent_expand *values, struct ls_diag *diag)
-{
-    char **argv = NULL, **envp = NULL;
-    enum ls_err rc = agent_expand_argv(values, t->command, t->n_command, &argv, diag);
-
-    if (rc == LS_OK)
-        rc = agent_expand_env(values, t->env, t->n_env, &envp, diag);
-    if (rc != LS_OK) {
-        agent_expand_free(argv);
-        return rc;
-    }
-    s->others[s->other_count].argv = argv;
-    s->others[s->other_count++].envp = envp;
-    return LS_OK;
-}
-
-static enum ls_err expand_others(struct server *s, const Ls__Target *t,
-                                 const struct agent_expand *first, struct ls_diag *diag)
-{
-    struct agent_expand values = *first;
-    enum ls_err rc = LS_OK;
-
-    if (t->instances > HOST_INSTANCES_MAX)
-        return ls_fail(diag, LS_ERANGE, "%" PRIu32 " instances of the target; %u are the most",
-                       t->instances, HOST_INSTANCES_MAX);
-    if (t->instances <= 1)
-        return LS_OK;
-    s->others = calloc(t->instances - 1, sizeof(*s->others));
-    if (s->others == NULL)
-        return ls_fail(diag, LS_ENOMEM, "out of memory for the target's instances");
-    for (values.instance = 1; values.instance < t->instances && rc == LS_OK; values.instance++)
-        rc = expand_other(s, t, &values, diag);
-    return rc;
-}
-
-/* Of what is asked with, unless the probe says so itself, the version's. */
-static enum ls_err keep_probe(struct server *s, const Ls__Target *t,
-                              const struct agent_expand *values, struct ls_diag *diag)
-{
-    const Ls__Probe *p = t->probe;
-    bool own = p->n_command > 0;
-    enum ls_err rc = LS_OK;
-
-    if (p->timeout == NULL)
-        return ls_fail(diag, LS_EPROTO, "PREPARE came without its probe's time");
-    s->probe_message = ls_msg_copy(p);
-    if (s->probe_message == NULL)
-        return ls_fail(diag, LS_ENOMEM, "out of memory for the target's probe");
-    if (own || t->n_version > 0)
-        rc = agent_expand_argv(values, own ? p->command : t->version,
-                               own ? p->n_command : t->n_version, &s->probe_argv, diag);
-    s->probe = (struct host_probe){ .argv = s->probe_argv,
-                                    .expect = s->probe_message->expect,
-                                    .version = s->probe_message->version,
-                                    .sha256 = s->probe_message->sha256,
-                                    .timeout_ns = s->probe_message->timeout->ns };
-    return rc;
-}
-
-static enum ls_err expand_all(struct server *s, const Ls__Prepare *prepare, struct ls_diag *diag)
-{
-    const Ls__Target *t = prepare->target;
-    const struct agent_expand values = {
-        .dir = s->dir,
-        .host = t->host,
-        .port = (uint16_t)t->port,
-        .cpus = prepare->cpus,
-        .program = t->program,
-        .home_is_dir = !agent_policy_is_local(s->env.policy),
-    };
-    bool runs = agent_runs_are_asked_for(prepare);
-    enum ls_err rc = runs ? agent_runs_argv(prepare, &values, &s->argv, diag)
-                          : agent_expand_argv(&values, t->command, t->n_command, &s->argv, diag);
-
-    if (rc == LS_OK && t->n_version > 0)
-        rc = agent_expand_argv(&values, t->version, t->n_version, &s->version, diag);
-    if (rc == LS_OK)
-        rc = runs ? agent_runs_env(prepare, &values, &s->envp, diag)
-                  : agent_expand_env(&values, t->env, t->n_env, &s->envp, diag);
-    if (rc == LS_OK && !runs)
-        rc = expand_others(s, t, &values, diag);
-    if (rc == LS_OK && t->probe != NULL)
-        rc = keep_probe(s, t, &values, diag);
-    return rc == LS_OK ? keep_variables(s, prepare, diag) : rc;
-}
-
-/* On the target's thread. */
-static enum ls_err may_run(void *ctx, const struct host_program_file *file, char *const *argv,
-                           bool version, struct host_confine *out, struct ls_diag *diag)
-{
-    const struct server *s = ctx;
-    const struct agent_policy_command command = {
-        .file = file, .argv = argv, .version = version, .dir = s->dir, .variables = s->variables
-    };
-
-    return agent_policy_program(s->env.policy, &command, out, diag);
-}
-
-/* A process workload's own come first. */
-static struct host_target_limits limits_of(const Ls__Prepare *prepare)
-{
-    const Ls__TargetLimits *limits = prepare->target->limits;
-    const Ls__Process *p = agent_runs_are_asked_for(prepare) ? prepare->workload->process : NULL;
-    struct host_target_limits out = { 0 };
-
-    if (limits != NULL) {
-        out.memory_bytes = limits->memory != NULL ? limits->memory->bytes : 0;
-        out.processes = limits->processes;
-        out.descriptors = limits->descriptors;
-    }
-    if (p != NULL && p->memory != NULL)
-        out.memory_bytes = p->memory->bytes;
-    return out;
-}
-
-static enum ls_err start(struct server *s, const Ls__Prepare *prepare, struct ls_diag *diag)
-{
-    const Ls__Target *t = prepare->target;
-    const struct host_env env = { .wake = s->env.wake, .ctx = s->env.ctx };
-    struct host_file *files = NULL;
-    enum ls_err rc = files_of(s, prepare, &files, diag);
-
-    if (rc != LS_OK)
-        return rc;
-    rc = host_target_start(
-        &(struct host_target_spec){ .dir = s->dir,
-                                    .files = files,
-                                    .file_count = prepare->n_files,
-                                    .argv = s->argv,
-                                    .envp = s->envp,
-                                    .others = s->others,
-                                    .other_count = s->other_count,
-                                    .limits = limits_of(prepare),
-                                    .private_network = t->network == LS__NETWORK__NETWORK_PRIVATE,
-                                    .version_argv = s->version,
-                                    .cpus = prepare->cpus,
-                                    .host = t->host,
-                                    .port = (uint16_t)t->port,
-                                    .ready = s->ready != NULL ? agent_build_get(s->ready) : NULL,
-                                    .ready_timeout_ns = t->ready->timeout->ns,
-                                    .ready_processes = t->ready->processes,
-                                    .stop_signal = host_signal_number(t->stop->signal),
-                                    .grace_ns = t->stop->grace->ns,
-                                    .probe = s->probe_message != NULL ? &s->probe : NULL,
-                                    .series = s->series,
-                                    .log_max_bytes = LOG_MAX_BYTES,
-                                    .permit = { .ask = may_run, .ctx = s } },
-        &env, &s->target, diag);
-    free(files);
-    return rc;
-}
-
 /* What an agent that was killed has left is not to be trusted. Whoever runs a target has to get to
  * its folder, which is his alone. */
 static enum ls_err make_folder(struct server *s, struct ls_diag *diag)
@@ -478,14 +211,14 @@ static enum ls_err begin(struct server *s, const Ls__Prepare *prepare, struct ls
     if (rc == LS_OK && !agent_runs_are_asked_for(prepare))
         rc = agent_pin_process(prepare->cpus, &cpus, diag);
     if (rc == LS_OK)
-        rc = expand_all(s, prepare, diag);
+        rc = server_expand(s, prepare, diag);
     if (rc == LS_OK)
         rc = agent_runs_are_asked_for(prepare)
                  ? create_series(s, prepare, diag)
                  : agent_build_ready(prepare, s->env.files, &s->ready, diag);
     if (rc == LS_OK)
         rc = agent_services_count(prepare) > 0 ? start_services(s, prepare, diag)
-                                               : start(s, prepare, diag);
+                                               : server_start(s, prepare, diag);
     return rc;
 }
 
@@ -766,90 +499,9 @@ static void server_finish(void *role)
 
 /* ---- events */
 
-static size_t count(char *const *list)
-{
-    size_t n = 0;
-
-    while (list[n] != NULL)
-        n++;
-    return n;
-}
-
-/* Names of files are bytes; messages carry text. */
-static char *as_text(const char *name, char *out, size_t out_bytes)
-{
-    (void)snprintf(out, out_bytes, "%s", name);
-    ls_utf8_clean(out, strlen(out));
-    return out;
-}
-
-/* What is told of the target's containment; both live as long as the call that sends it. */
-struct told_containment {
-    Ls__Containment message;
-    char *limits[HOST_LIMITS_MAX];
-};
-
-static void tell_containment(const struct host_containment *c, size_t instances,
-                             struct told_containment *out)
-{
-    union {
-        const char *in;
-        char *out;
-    } limit;
-
-    ls__containment__init(&out->message);
-    out->message.by = ls_pb_text(c->by);
-    out->message.cpu_from = ls_pb_text(c->cpu_from);
-    out->message.network = ls_pb_text(c->network_pid != 0 ? "private" : "host");
-    out->message.instances = (uint32_t)instances;
-    for (unsigned i = 0; i < c->limit_count; i++) {
-        limit.in = c->limits[i];
-        out->limits[i] = limit.out;
-    }
-    out->message.limits = out->limits;
-    out->message.n_limits = c->limit_count;
-}
-
 static void on_up(struct server *s, const struct host_target_event *event, int64_t now_ns)
 {
-    Ls__Envelope envelope = LS__ENVELOPE__INIT;
-    Ls__TargetUp report = LS__TARGET_UP__INIT;
-    Ls__Program program = LS__PROGRAM__INIT;
-    struct told_containment containment;
-    char path[PATH_MAX], interpreter[PATH_MAX], binary[PATH_MAX], shim[512];
-
-    if (agent_expand_publish(s->envp, &program.environment, &program.environment_hidden, NULL) ==
-        LS_OK) {
-        program.n_environment = count(program.environment);
-        program.n_environment_hidden = count(program.environment_hidden);
-    }
-    program.argv = s->argv;
-    program.n_argv = count(s->argv);
-    program.path = as_text(event->program.path, path, sizeof(path));
-    program.sha256 = ls_pb_text(event->program.sha256);
-    program.version = ls_pb_text(event->program.version);
-    program.interpreter = as_text(event->program.interpreter, interpreter, sizeof(interpreter));
-    program.folder = s->dir;
-    program.probed = ls_pb_text(event->program.probed);
-    program.version_differs = ls_pb_text(event->program.version_differs);
-    program.binary = as_text(event->program.binary, binary, sizeof(binary));
-    program.binary_sha256 = ls_pb_text(event->program.binary_sha256);
-    program.shim = as_text(event->program.shim, shim, sizeof(shim));
-    tell_containment(event->containment, 1 + s->other_count, &containment);
-    s->network_pid = event->containment->network_pid;
-    report.containment = &containment.message;
-    report.network_pid = (uint32_t)event->containment->network_pid;
-    report.network_inode = event->containment->network_inode;
-    report.trial = agent_session_trial(s->env.session);
-    report.program = &program;
-    report.readiness_requests = event->readiness_requests;
-    report.up_after_ns = event->up_after_ns;
-    envelope.body_case = LS__ENVELOPE__BODY_TARGET_UP;
-    envelope.target_up = &report;
-    if (agent_session_report(s->env.session, &envelope) != LS_OK)
-        ls_log(LS_LOG_ERROR, "server.report_lost", "trial=%" PRIu32, report.trial);
-    agent_expand_free(program.environment);
-    agent_expand_free(program.environment_hidden);
+    server_tell_up(s, event);
     (void)snprintf(s->cpus, sizeof(s->cpus), "%s", event->cpus);
     agent_session_ready_facts(s->env.session, s->cpus, "", "", NULL);
     agent_session_on(s->env.session, LS_ON_READY, now_ns, NULL);
@@ -877,7 +529,7 @@ static void poll_services(struct server *s, int64_t now_ns)
     }
     if (s->waiting == NULL || !agent_services_are_up(s->services))
         return;
-    rc = start(s, s->waiting, &diag);
+    rc = server_start(s, s->waiting, &diag);
     drop_waiting(s);
     if (rc != LS_OK) {
         const struct agent_failure failure = { .code = "prepare_failed", .text = diag.text };

@@ -185,8 +185,8 @@ static uint32_t count_living(const struct supervisor *s)
 }
 
 /* Orphans do not come here but to the first process of the pid namespace, which stays as long as it
- * is let. If the end was asked for, it is killed; the last one is waited for like all others, for it
- * does not end before they are. */
+ * is let. If the end was asked for, it is killed; the last one is waited for like all others, for
+ * it does not end before they are. */
 static bool is_empty_but_for_init(struct supervisor *s)
 {
     if (count_living(s) > 0)
