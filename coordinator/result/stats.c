@@ -140,6 +140,20 @@ out:
     return rc;
 }
 
+/* COORD_BOOTSTRAP_RESAMPLES of them; tally has room for the larger side. */
+static void resample_ratios(const double *a, size_t na, const double *b, size_t nb, uint64_t seed,
+                            uint64_t stream, uint32_t *tally, double *out)
+{
+    struct ls_rng rng;
+
+    ls_rng_init(&rng, seed, stream);
+    for (size_t i = 0; i < COORD_BOOTSTRAP_RESAMPLES; i++) {
+        double top = resampled_median(a, na, &rng, tally);
+
+        out[i] = top / resampled_median(b, nb, &rng, tally);
+    }
+}
+
 /* With three runs a side no rank test can tell anything at 5 %, however far apart they are; what is
  * further apart than runs are allowed to scatter is called a difference all the same. */
 static bool tells(const struct coord_ratio *ratio, double lowest, double highest)
@@ -157,7 +171,6 @@ enum ls_err coord_stats_ratio(const double *a, size_t na, const double *b, size_
     struct coord_ratio ratio = { .na = na, .nb = nb, .is_range = na <= 2 || nb <= 2 };
     double *sa = NULL, *sb = NULL, *ratios = NULL;
     uint32_t *tally = NULL;
-    struct ls_rng rng;
     enum ls_err rc = LS_EINVAL;
 
     if (na == 0 || nb == 0 || !all_finite(a, na) || !all_finite(b, nb))
@@ -177,12 +190,7 @@ enum ls_err coord_stats_ratio(const double *a, size_t na, const double *b, size_
     ratio.low = sa[0] / sb[nb - 1];
     ratio.high = sa[na - 1] / sb[0];
     if (!ratio.is_range) {
-        ls_rng_init(&rng, seed, stream);
-        for (size_t i = 0; i < COORD_BOOTSTRAP_RESAMPLES; i++) {
-            double top = resampled_median(sa, na, &rng, tally);
-
-            ratios[i] = top / resampled_median(sb, nb, &rng, tally);
-        }
+        resample_ratios(sa, na, sb, nb, seed, stream, tally, ratios);
         qsort(ratios, COORD_BOOTSTRAP_RESAMPLES, sizeof(*ratios), compare);
         ratio.low = quantile_of(ratios, COORD_BOOTSTRAP_RESAMPLES, 0.025);
         ratio.high = quantile_of(ratios, COORD_BOOTSTRAP_RESAMPLES, 0.975);

@@ -2,8 +2,6 @@
 
 #include <fnmatch.h>
 #include <limits.h>
-#include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,44 +9,12 @@
 
 #include "coordinator/plan/trials.h"
 #include "coordinator/result/message.h"
-#include "coordinator/result/summary.h"
+#include "coordinator/run/pages_internal.h"
 
-#define NOTE_MAX 512u
-
-/* A table in the making. */
-struct builder {
-    Ls__Result *result;
-    const Ls__Plan *plan;
-    const Ls__PageTable *table;
-    Ls__Page *page;
-    double *values; /* room for two figures of every trial */
-    enum ls_err rc;
-};
-
-/* One figure: whose, of what, and what is made of its repetitions. */
-struct figure {
-    const char *target;
-    const char *workload;
-    struct coord_metric metric;
-    Ls__Statistic statistic;
-};
-
-static void keep(struct builder *b, bool ok)
+void pages_keep(struct pages_builder *b, bool ok)
 {
     if (!ok && b->rc == LS_OK)
         b->rc = LS_ENOMEM;
-}
-
-static void note(struct builder *b, const char *fmt, ...) LS_PRINTF(2, 3);
-static void note(struct builder *b, const char *fmt, ...)
-{
-    char text[NOTE_MAX];
-    va_list ap;
-
-    va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    keep(b, coord_message_add_string(&b->page->n_notes, &b->page->notes, text));
 }
 
 /* ---- which figure a cell shows */
@@ -65,7 +31,7 @@ static bool matches(char *const *globs, size_t count, const char *name)
 }
 
 /* The target's first workload that the column and the table mean. */
-static const char *workload_of(const struct builder *b, const char *glob, const char *target)
+static const char *workload_of(const struct pages_builder *b, const char *glob, const char *target)
 {
     for (size_t i = 0; i < b->plan->n_workloads; i++) {
         const Ls__Workload *w = b->plan->workloads[i];
@@ -78,7 +44,7 @@ static const char *workload_of(const struct builder *b, const char *glob, const 
     return NULL;
 }
 
-static bool has_pair(const struct builder *b, const char *workload, const char *target)
+static bool has_pair(const struct pages_builder *b, const char *workload, const char *target)
 {
     for (size_t i = 0; i < b->plan->n_workloads; i++) {
         if (strcmp(b->plan->workloads[i]->name, workload) == 0)
@@ -88,7 +54,7 @@ static bool has_pair(const struct builder *b, const char *workload, const char *
 }
 
 /* A script's own metric exists as soon as a trial has printed it. */
-static bool find_metric(const struct builder *b, const char *name, struct coord_metric *out)
+static bool find_metric(const struct pages_builder *b, const char *name, struct coord_metric *out)
 {
     const struct coord_metric *known = coord_metric_find(name);
 
@@ -98,15 +64,15 @@ static bool find_metric(const struct builder *b, const char *name, struct coord_
 }
 
 /* False: the plan has nothing for that cell. */
-static bool figure_of(const struct builder *b, const Ls__PageColumn *column, const char *row,
-                      struct figure *out)
+bool pages_figure_of(const struct pages_builder *b, const Ls__PageColumn *column, const char *row,
+                     struct pages_figure *out)
 {
     const Ls__PageTable *table = b->table;
     const char *metric = column->metric != NULL ? column->metric : table->metric;
 
-    *out = (struct figure){ .target = row,
-                            .statistic =
-                                column->has_statistic ? column->statistic : table->statistic };
+    *out = (struct pages_figure){ .target = row,
+                                  .statistic = column->has_statistic ? column->statistic
+                                                                     : table->statistic };
     if (table->rows == LS__TABLE_ROWS__TABLE_ROWS_TARGETS) {
         out->workload = workload_of(b, column->workload, row);
     } else if (table->rows == LS__TABLE_ROWS__TABLE_ROWS_WORKLOADS) {
@@ -123,7 +89,7 @@ static bool figure_of(const struct builder *b, const Ls__PageColumn *column, con
 
 /* ---- its text */
 
-static double statistic_of(const struct coord_stats *stats, const struct figure *figure)
+static double statistic_of(const struct coord_stats *stats, const struct pages_figure *figure)
 {
     switch (figure->statistic) {
     case LS__STATISTIC__STATISTIC_BEST:
@@ -140,8 +106,8 @@ static double statistic_of(const struct coord_stats *stats, const struct figure 
     }
 }
 
-static void all_runs(const struct builder *b, const struct figure *figure, size_t n, char *out,
-                     size_t out_bytes)
+static void all_runs(const struct pages_builder *b, const struct pages_figure *figure, size_t n,
+                     char *out, size_t out_bytes)
 {
     size_t used = 0;
     char number[48];
@@ -153,8 +119,8 @@ static void all_runs(const struct builder *b, const struct figure *figure, size_
 }
 
 /* A script says itself what its figures are. */
-static void add_script_unit(const struct builder *b, const struct figure *figure, char *number,
-                            size_t number_bytes)
+static void add_script_unit(const struct pages_builder *b, const struct pages_figure *figure,
+                            char *number, size_t number_bytes)
 {
     size_t len = strlen(number);
 
@@ -169,7 +135,7 @@ static void add_script_unit(const struct builder *b, const struct figure *figure
     }
 }
 
-static void show(const struct builder *b, const struct figure *figure,
+static void show(const struct pages_builder *b, const struct pages_figure *figure,
                  const struct coord_stats *stats, Ls__PageCell *cell, char *out, size_t out_bytes)
 {
     char number[48], scatter[48];
@@ -198,7 +164,7 @@ static bool lacks(const Ls__Trial *trial, const struct coord_metric *metric)
 }
 
 /* Why there is no figure: the word of the last trial of that pair. */
-static const char *why_none(const struct builder *b, const struct figure *figure)
+static const char *why_none(const struct pages_builder *b, const struct pages_figure *figure)
 {
     const char *why = "not measured";
 
@@ -218,7 +184,7 @@ static const char *why_none(const struct builder *b, const struct figure *figure
     return why;
 }
 
-static size_t column_at(const struct builder *b, const char *title)
+static size_t column_at(const struct pages_builder *b, const char *title)
 {
     size_t i = 0;
 
@@ -228,8 +194,8 @@ static size_t column_at(const struct builder *b, const char *title)
 }
 
 /* Against an earlier column of the row, before anything is rounded. */
-static void relate(const struct builder *b, const Ls__PageColumn *column, const Ls__PageRow *row,
-                   Ls__PageCell *cell, char *out, size_t out_bytes)
+static void relate(const struct pages_builder *b, const Ls__PageColumn *column,
+                   const Ls__PageRow *row, Ls__PageCell *cell, char *out, size_t out_bytes)
 {
     const char *other = column->over != NULL ? column->over : column->change_from;
     size_t at = other != NULL ? column_at(b, other) : 0;
@@ -252,26 +218,26 @@ static void relate(const struct builder *b, const Ls__PageColumn *column, const 
     }
 }
 
-static void add_cell(struct builder *b, const Ls__PageColumn *column, Ls__PageRow *row)
+static void add_cell(struct pages_builder *b, const Ls__PageColumn *column, Ls__PageRow *row)
 {
     Ls__PageCell *cell =
         coord_message_append(&row->n_cells, &row->cells, &ls__page_cell__descriptor);
-    struct figure figure;
+    struct pages_figure figure;
     struct coord_stats stats;
     char text[256] = "";
     size_t n;
 
     if (cell == NULL) {
-        keep(b, false);
+        pages_keep(b, false);
         return;
     }
-    if (figure_of(b, column, row->name, &figure)) {
+    if (pages_figure_of(b, column, row->name, &figure)) {
         n = coord_summary_values(b->result, figure.workload, figure.target, &figure.metric,
                                  b->values, NULL);
         if (n == 0) {
             (void)snprintf(text, sizeof(text), "%s", why_none(b, &figure));
         } else if (coord_stats_compute(b->values, n, b->result->seed, 0, &stats) != LS_OK) {
-            keep(b, false);
+            pages_keep(b, false);
         } else {
             cell->measured = true;
             cell->noisy = stats.noisy;
@@ -280,10 +246,10 @@ static void add_cell(struct builder *b, const Ls__PageColumn *column, Ls__PageRo
             relate(b, column, row, cell, text, sizeof(text));
         }
     }
-    keep(b, coord_message_string(&cell->text, text));
+    pages_keep(b, coord_message_string(&cell->text, text));
 }
 
-static const Ls__Trial *trial_of(const struct builder *b, const struct figure *figure)
+const Ls__Trial *pages_trial_of(const struct pages_builder *b, const struct pages_figure *figure)
 {
     for (size_t i = 0; i < b->result->n_trials; i++) {
         const Ls__Trial *trial = b->result->trials[i];
@@ -297,12 +263,13 @@ static const Ls__Trial *trial_of(const struct builder *b, const struct figure *f
 
 /* ---- what others have published, in columns behind ours */
 
-static const Ls__Published *published_of(const struct builder *b, const Ls__PageColumn *column,
-                                         const char *row)
+static const Ls__Published *published_of(const struct pages_builder *b,
+                                         const Ls__PageColumn *column, const char *row)
 {
-    struct figure figure;
+    struct pages_figure figure;
 
-    if (column->over != NULL || column->change_from != NULL || !figure_of(b, column, row, &figure))
+    if (column->over != NULL || column->change_from != NULL ||
+        !pages_figure_of(b, column, row, &figure))
         return NULL;
     for (size_t t = 0; t < b->plan->n_targets; t++) {
         const Ls__Target *target = b->plan->targets[t];
@@ -320,7 +287,7 @@ static const Ls__Published *published_of(const struct builder *b, const Ls__Page
 }
 
 /* Behind the columns that are measured, so that references by place stay right. */
-static void add_published(struct builder *b, size_t index)
+static void add_published(struct pages_builder *b, size_t index)
 {
     const Ls__PageColumn *column = b->table->columns[index];
     const Ls__Published *one = NULL;
@@ -336,7 +303,7 @@ static void add_published(struct builder *b, size_t index)
     if (one == NULL)
         return;
     (void)snprintf(text, sizeof(text), "%.64s, published", column->title);
-    keep(b, coord_message_add_string(&b->page->n_columns, &b->page->columns, text));
+    pages_keep(b, coord_message_add_string(&b->page->n_columns, &b->page->columns, text));
     for (size_t r = 0; r < b->page->n_rows && b->rc == LS_OK; r++) {
         Ls__PageRow *row = b->page->rows[r];
         const Ls__Published *published = published_of(b, column, row->name);
@@ -349,182 +316,48 @@ static void add_published(struct builder *b, size_t index)
                            coord_unit_exact(published->value, number, sizeof(number)),
                            published->unit != NULL ? " " : "",
                            published->unit != NULL ? published->unit : "");
-        keep(b, cell != NULL && coord_message_string(&cell->text, published != NULL ? text : ""));
+        pages_keep(b, cell != NULL &&
+                          coord_message_string(&cell->text, published != NULL ? text : ""));
     }
 }
 
 /* When each row was measured, where that was not in one run. */
-static void add_dates(struct builder *b)
+static void add_dates(struct pages_builder *b)
 {
-    keep(b, coord_message_add_string(&b->page->n_columns, &b->page->columns, "date"));
+    pages_keep(b, coord_message_add_string(&b->page->n_columns, &b->page->columns, "date"));
     for (size_t r = 0; r < b->page->n_rows && b->rc == LS_OK; r++) {
         Ls__PageRow *row = b->page->rows[r];
         Ls__PageCell *cell =
             coord_message_append(&row->n_cells, &row->cells, &ls__page_cell__descriptor);
-        struct figure figure;
+        struct pages_figure figure;
         const Ls__Trial *trial = NULL;
         char text[16] = "";
 
         for (size_t i = 0; i < b->table->n_columns && trial == NULL; i++) {
-            if (figure_of(b, b->table->columns[i], row->name, &figure))
-                trial = trial_of(b, &figure);
+            if (pages_figure_of(b, b->table->columns[i], row->name, &figure))
+                trial = pages_trial_of(b, &figure);
         }
         if (trial != NULL)
             (void)snprintf(text, sizeof(text), "%.10s", trial->started_at);
-        keep(b, cell != NULL && coord_message_string(&cell->text, text));
+        pages_keep(b, cell != NULL && coord_message_string(&cell->text, text));
     }
-}
-
-/* ---- what has to be said about it */
-
-/* The figures of a table's first column, row by row. */
-static size_t first_column(const struct builder *b, struct figure *out)
-{
-    size_t n = 0;
-
-    for (size_t r = 0; r < b->page->n_rows; r++) {
-        if (b->page->rows[r]->n_cells > 0 && b->page->rows[r]->cells[0]->measured &&
-            figure_of(b, b->table->columns[0], b->page->rows[r]->name, &out[n]))
-            n++;
-    }
-    return n;
-}
-
-/* Who answers with less does less. True: the rows do not do the same work. */
-static bool note_bodies(struct builder *b, const struct figure *figures, size_t n)
-{
-    double least = INFINITY, most = 0;
-    bool unknown = false;
-
-    for (size_t i = 0; i < n; i++) {
-        const Ls__Trial *trial = trial_of(b, &figures[i]);
-
-        if (trial == NULL)
-            continue;
-        unknown = unknown || (trial->body_bytes == 0 && trial->protocol[0] == 'h');
-        least = trial->body_bytes > 0 && trial->body_bytes < least ? trial->body_bytes : least;
-        most = trial->body_bytes > most ? trial->body_bytes : most;
-    }
-    if (most > least)
-        note(
-            b,
-            "The bodies differ: %.0f to %.0f bytes. These rows do not do the same work; their order "
-            "is no finding.",
-            least, most);
-    if (unknown)
-        note(b, "The plan does not say what bodies it expects: whether they are equal was not "
-                "looked at.");
-    return most > least;
-}
-
-static double median_of(struct builder *b, const struct figure *figure)
-{
-    struct coord_stats stats = { .median = NAN };
-    size_t n = coord_summary_values(b->result, figure->workload, figure->target, &figure->metric,
-                                    b->values, NULL);
-
-    keep(b, n == 0 || coord_stats_compute(b->values, n, 0, 0, &stats) == LS_OK);
-    return stats.median;
-}
-
-/* The best and another one, the larger first. */
-static void note_ratio(struct builder *b, const struct figure *best, const struct figure *other)
-{
-    bool swap = median_of(b, best) < median_of(b, other);
-    const struct figure *x = swap ? other : best, *y = swap ? best : other;
-    char text[COORD_RATIO_TEXT_MAX];
-    struct coord_ratio ratio;
-    size_t nx, ny;
-    enum ls_err rc;
-
-    nx = coord_summary_values(b->result, x->workload, x->target, &x->metric, b->values, NULL);
-    ny = coord_summary_values(b->result, y->workload, y->target, &y->metric, b->values + nx, NULL);
-    rc = coord_stats_ratio(b->values, nx, b->values + nx, ny, b->result->seed,
-                           coord_stats_stream(x->target, y->target, x->metric.name), &ratio);
-    if (rc == LS_OK)
-        note(b, "%s",
-             coord_ratio_describe(&ratio, &x->metric, x->target, y->target, text, sizeof(text)));
-    keep(b, rc != LS_ENOMEM); /* LS_EINVAL: nothing to divide by */
-}
-
-static void note_ratios(struct builder *b, const struct figure *figures, size_t n)
-{
-    size_t best = 0;
-
-    for (size_t i = 1; i < n; i++) {
-        double mine = median_of(b, &figures[i]), its = median_of(b, &figures[best]);
-
-        if (figures[i].metric.higher_is_better ? mine > its : mine < its)
-            best = i;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (i != best)
-            note_ratio(b, &figures[best], &figures[i]);
-    }
-}
-
-static void note_order(struct builder *b)
-{
-    if (b->plan->schedule->order == LS__ORDER__ORDER_SEQUENTIAL && b->page->n_rows > 1)
-        note(b, "Not interleaved: the rows were measured one after the other, so that a small gap "
-                "may be drift.");
-    if (b->result->profile[0] != '\0')
-        note(b,
-             "The %.20s profile: seconds a row, for a first look. These are not figures to "
-             "publish.",
-             b->result->profile);
-    if (b->result->n_merged > 0)
-        note(b, "The rows are not all of one date: compare down a column only where they are.");
-}
-
-static void note_left_out(struct builder *b, const struct figure *figures, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint32_t left_out = 0;
-        size_t count = coord_summary_values(b->result, figures[i].workload, figures[i].target,
-                                            &figures[i].metric, b->values, &left_out);
-
-        if (left_out > 0)
-            note(b, "%.64s: %u of %zu trials left out.", figures[i].target, left_out,
-                 count + left_out);
-    }
-}
-
-static void add_notes(struct builder *b)
-{
-    struct figure *figures = calloc(b->page->n_rows + 1, sizeof(*figures));
-    bool differ;
-    size_t n;
-
-    keep(b, figures != NULL);
-    if (b->table->note != NULL)
-        note(b, "%.500s", b->table->note);
-    note_order(b);
-    if (figures != NULL && b->table->n_columns > 0) {
-        n = first_column(b, figures);
-        differ = note_bodies(b, figures, n);
-        note_left_out(b, figures, n);
-        if (b->table->compare && !differ && b->table->rows == LS__TABLE_ROWS__TABLE_ROWS_TARGETS)
-            note_ratios(b, figures, n);
-    }
-    free(figures);
 }
 
 /* ---- rows */
 
-static void add_row(struct builder *b, const char *name)
+static void add_row(struct pages_builder *b, const char *name)
 {
     const Ls__PageTable *table = b->table;
     Ls__PageRow *row;
-    struct figure figure;
+    struct pages_figure figure;
     bool any = false;
 
     for (size_t i = 0; i < table->n_columns; i++)
-        any = any || figure_of(b, table->columns[i], name, &figure);
+        any = any || pages_figure_of(b, table->columns[i], name, &figure);
     if (!any)
         return;
     row = coord_message_append(&b->page->n_rows, &b->page->rows, &ls__page_row__descriptor);
-    keep(b, row != NULL && coord_message_string(&row->name, name));
+    pages_keep(b, row != NULL && coord_message_string(&row->name, name));
     for (size_t i = 0; i < table->n_columns && b->rc == LS_OK; i++)
         add_cell(b, table->columns[i], row);
 }
@@ -539,7 +372,7 @@ static bool has_row(const Ls__Page *page, const char *name)
 }
 
 /* All that scripts have printed on the table's workloads, in the order in which it first came. */
-static void add_script_rows(struct builder *b)
+static void add_script_rows(struct pages_builder *b)
 {
     const Ls__PageTable *table = b->table;
     char name[128];
@@ -559,7 +392,7 @@ static void add_script_rows(struct builder *b)
     }
 }
 
-static void add_rows(struct builder *b)
+static void add_rows(struct pages_builder *b)
 {
     const Ls__PageTable *table = b->table;
 
@@ -580,16 +413,16 @@ static void add_rows(struct builder *b)
     }
 }
 
-static void add_page(struct builder *b)
+static void add_page(struct pages_builder *b)
 {
     static const char *const names[] = { "target", "workload", "metric" };
 
     b->page = coord_message_append(&b->result->n_pages, &b->result->pages, &ls__page__descriptor);
-    keep(b, b->page != NULL && coord_message_string(&b->page->title, b->table->title) &&
-                coord_message_string(&b->page->rows_are, names[b->table->rows]));
+    pages_keep(b, b->page != NULL && coord_message_string(&b->page->title, b->table->title) &&
+                      coord_message_string(&b->page->rows_are, names[b->table->rows]));
     for (size_t i = 0; i < b->table->n_columns && b->rc == LS_OK; i++)
-        keep(b, coord_message_add_string(&b->page->n_columns, &b->page->columns,
-                                         b->table->columns[i]->title));
+        pages_keep(b, coord_message_add_string(&b->page->n_columns, &b->page->columns,
+                                               b->table->columns[i]->title));
     if (b->rc == LS_OK)
         add_rows(b);
     for (size_t i = 0; i < b->table->n_columns && b->rc == LS_OK; i++)
@@ -597,16 +430,16 @@ static void add_page(struct builder *b)
     if (b->rc == LS_OK && b->result->n_merged > 0)
         add_dates(b);
     if (b->rc == LS_OK)
-        add_notes(b);
+        pages_add_notes(b);
 }
 
 enum ls_err coord_pages_build(Ls__Result *result, const Ls__Plan *plan)
 {
-    struct builder b = { .result = result, .plan = plan };
+    struct pages_builder b = { .result = result, .plan = plan };
 
     coord_message_clear(&result->n_pages, &result->pages);
     b.values = calloc(2 * result->n_trials + 1, sizeof(*b.values));
-    keep(&b, b.values != NULL);
+    pages_keep(&b, b.values != NULL);
     for (size_t i = 0; i < plan->n_tables && b.rc == LS_OK; i++) {
         b.table = plan->tables[i];
         add_page(&b);

@@ -1,0 +1,156 @@
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coordinator/result/message.h"
+#include "coordinator/run/pages_internal.h"
+
+#define NOTE_MAX 512u
+
+static void note(struct pages_builder *b, const char *fmt, ...) LS_PRINTF(2, 3);
+static void note(struct pages_builder *b, const char *fmt, ...)
+{
+    char text[NOTE_MAX];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    pages_keep(b, coord_message_add_string(&b->page->n_notes, &b->page->notes, text));
+}
+
+/* The figures of a table's first column, row by row. */
+static size_t first_column(const struct pages_builder *b, struct pages_figure *out)
+{
+    size_t n = 0;
+
+    for (size_t r = 0; r < b->page->n_rows; r++) {
+        if (b->page->rows[r]->n_cells > 0 && b->page->rows[r]->cells[0]->measured &&
+            pages_figure_of(b, b->table->columns[0], b->page->rows[r]->name, &out[n]))
+            n++;
+    }
+    return n;
+}
+
+/* Who answers with less does less. True: the rows do not do the same work. */
+static bool note_bodies(struct pages_builder *b, const struct pages_figure *figures, size_t n)
+{
+    double least = INFINITY, most = 0;
+    bool unknown = false;
+
+    for (size_t i = 0; i < n; i++) {
+        const Ls__Trial *trial = pages_trial_of(b, &figures[i]);
+
+        if (trial == NULL)
+            continue;
+        unknown = unknown || (trial->body_bytes == 0 && trial->protocol[0] == 'h');
+        least = trial->body_bytes > 0 && trial->body_bytes < least ? trial->body_bytes : least;
+        most = trial->body_bytes > most ? trial->body_bytes : most;
+    }
+    if (most > least)
+        note(
+            b,
+            "The bodies differ: %.0f to %.0f bytes. These rows do not do the same work; their order "
+            "is no finding.",
+            least, most);
+    if (unknown)
+        note(b, "The plan does not say what bodies it expects: whether they are equal was not "
+                "looked at.");
+    return most > least;
+}
+
+static double median_of(struct pages_builder *b, const struct pages_figure *figure)
+{
+    struct coord_stats stats = { .median = NAN };
+    size_t n = coord_summary_values(b->result, figure->workload, figure->target, &figure->metric,
+                                    b->values, NULL);
+
+    pages_keep(b, n == 0 || coord_stats_compute(b->values, n, 0, 0, &stats) == LS_OK);
+    return stats.median;
+}
+
+/* The best and another one, the larger first. */
+static void note_ratio(struct pages_builder *b, const struct pages_figure *best,
+                       const struct pages_figure *other)
+{
+    bool swap = median_of(b, best) < median_of(b, other);
+    const struct pages_figure *x = swap ? other : best, *y = swap ? best : other;
+    char text[COORD_RATIO_TEXT_MAX];
+    struct coord_ratio ratio;
+    size_t nx, ny;
+    enum ls_err rc;
+
+    nx = coord_summary_values(b->result, x->workload, x->target, &x->metric, b->values, NULL);
+    ny = coord_summary_values(b->result, y->workload, y->target, &y->metric, b->values + nx, NULL);
+    rc = coord_stats_ratio(b->values, nx, b->values + nx, ny, b->result->seed,
+                           coord_stats_stream(x->target, y->target, x->metric.name), &ratio);
+    if (rc == LS_OK)
+        note(b, "%s",
+             coord_ratio_describe(&ratio, &x->metric, x->target, y->target, text, sizeof(text)));
+    pages_keep(b, rc != LS_ENOMEM); /* LS_EINVAL: nothing to divide by */
+}
+
+static void note_ratios(struct pages_builder *b, const struct pages_figure *figures, size_t n)
+{
+    size_t best = 0;
+
+    for (size_t i = 1; i < n; i++) {
+        double mine = median_of(b, &figures[i]), its = median_of(b, &figures[best]);
+
+        if (figures[i].metric.higher_is_better ? mine > its : mine < its)
+            best = i;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (i != best)
+            note_ratio(b, &figures[best], &figures[i]);
+    }
+}
+
+static void note_order(struct pages_builder *b)
+{
+    if (b->plan->schedule->order == LS__ORDER__ORDER_SEQUENTIAL && b->page->n_rows > 1)
+        note(b, "Not interleaved: the rows were measured one after the other, so that a small gap "
+                "may be drift.");
+    if (b->result->profile[0] != '\0')
+        note(b,
+             "The %.20s profile: seconds a row, for a first look. These are not figures to "
+             "publish.",
+             b->result->profile);
+    if (b->result->n_merged > 0)
+        note(b, "The rows are not all of one date: compare down a column only where they are.");
+}
+
+static void note_left_out(struct pages_builder *b, const struct pages_figure *figures, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t left_out = 0;
+        size_t count = coord_summary_values(b->result, figures[i].workload, figures[i].target,
+                                            &figures[i].metric, b->values, &left_out);
+
+        if (left_out > 0)
+            note(b, "%.64s: %u of %zu trials left out.", figures[i].target, left_out,
+                 count + left_out);
+    }
+}
+
+void pages_add_notes(struct pages_builder *b)
+{
+    struct pages_figure *figures = calloc(b->page->n_rows + 1, sizeof(*figures));
+    bool differ;
+    size_t n;
+
+    pages_keep(b, figures != NULL);
+    if (b->table->note != NULL)
+        note(b, "%.500s", b->table->note);
+    note_order(b);
+    if (figures != NULL && b->table->n_columns > 0) {
+        n = first_column(b, figures);
+        differ = note_bodies(b, figures, n);
+        note_left_out(b, figures, n);
+        if (b->table->compare && !differ && b->table->rows == LS__TABLE_ROWS__TABLE_ROWS_TARGETS)
+            note_ratios(b, figures, n);
+    }
+    free(figures);
+}
