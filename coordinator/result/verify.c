@@ -375,6 +375,13 @@ static void check_name(struct verify *v, const Ls__Trial *trial, const char *whe
                        "its folder is that of another trial");
 }
 
+/* What was not even tried: it does not apply, or its target is known not to be there. */
+static bool is_without_folder(const Ls__Trial *trial)
+{
+    return trial->verdict == LS__VERDICT__VERDICT_NONE && trial->folder[0] == '\0' &&
+           trial->process == NULL && trial->requests == NULL;
+}
+
 static void check_trial(struct verify *v, const Ls__Trial *trial)
 {
     /* A search's trial is its last confirmation, a ladder's its best rung; to which the whole was
@@ -388,6 +395,10 @@ static void check_trial(struct verify *v, const Ls__Trial *trial)
 
     (void)snprintf(where, sizeof(where), "trials[%.80s %.80s r%u]", trial->target, trial->workload,
                    trial->repetition);
+    if (is_without_folder(trial)) {
+        verify_trial(v, trial, where, COORD_RESULT_FILE);
+        return;
+    }
     check_name(v, trial, where);
     own = read_trial(v, trial->folder, relative);
     if (own != NULL)

@@ -675,6 +675,9 @@ static void check_verdict(struct job *job)
     Ls__Verdict worst = LS__VERDICT__VERDICT_VALID;
     char where[400];
 
+    if (strcmp(job->trial->status, "skipped") == 0 ||
+        strcmp(job->trial->status, "not_applicable") == 0)
+        worst = LS__VERDICT__VERDICT_NONE; /* nothing ran that could be judged */
     for (size_t i = 0; i < job->trial->n_reasons; i++) {
         if (job->trial->reasons[i]->verdict > worst)
             worst = job->trial->reasons[i]->verdict;

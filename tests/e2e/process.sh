@@ -46,6 +46,7 @@ holds out '(() => {
 })()'
 expect 0 "$lockstep" report result
 says out 'peak memory'
+expect 0 "$lockstep" verify result
 
 # refused CODE TEXT WORKLOAD: the trial ends with that reason, and counts for nothing.
 refused() {
@@ -193,6 +194,7 @@ holds out 'r.trials.map((t) => t.target + " " + t.outcome + " " + t.verdict).joi
     "newer version_differs valid, unable not_applicable none, fine ran valid"'
 holds out '[0, 1, 2, 3, 4, 5].every((i) => r.trials[i].outcome_reason.includes(
     ["no-such-program", "LS_TEST_PROGRAM", "Another 1.0", "no end within 0.2 s", "2.0", "no arms"][i]))'
+expect 0 "$lockstep" verify result
 expect 0 "$lockstep" report result
 says out '1 skipped'
 says out 'n/a: has no arms'
