@@ -91,7 +91,7 @@ static void an_instance_that_does_not_listen_is_missed(void **state)
 
     (void)state;
     init_instances(&i, "sleep");
-    i.f.spec.ready_timeout_ns = 500 * LS_NS_PER_MS;
+    i.f.spec.ready_timeout_ns = 2 * LS_NS_PER_S; /* the other two are there by then */
     host_fixture_start(&i.f);
     host_fixture_expect(&i.f, HOST_TARGET_FAILED, &event);
     assert_string_equal(event.code, "not_ready");
@@ -141,7 +141,7 @@ static void a_cluster_is_ready_when_all_its_workers_have_taken_a_connection(void
     for (int workers = 2; workers <= 3; workers++) {
         host_fixture_init(&f, "cluster", "{port}", "3");
         f.spec.ready_processes = 3;
-        f.spec.ready_timeout_ns = workers == 3 ? FIXTURE_PATIENCE_NS : 600 * LS_NS_PER_MS;
+        f.spec.ready_timeout_ns = workers == 3 ? FIXTURE_PATIENCE_NS : 2 * LS_NS_PER_S;
         host_fixture_start(&f);
         assert_true(host_fixture_await_alive(f.mark, 4));
         for (int i = 0; i < workers; i++)
@@ -407,7 +407,7 @@ static void who_listens_elsewhere_is_told_where(void **state)
     (void)snprintf(port, sizeof(port), "%u", host_fixture_free_port());
     (void)snprintf(want, sizeof(want), "it listens on port %s instead", port);
     host_fixture_init(&f, "serve", port, NULL);
-    f.spec.ready_timeout_ns = 500 * LS_NS_PER_MS;
+    f.spec.ready_timeout_ns = 2 * LS_NS_PER_S;
     host_fixture_start(&f);
     host_fixture_expect(&f, HOST_TARGET_FAILED, &event);
     assert_string_equal(event.code, "not_ready");

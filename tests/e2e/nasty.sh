@@ -63,7 +63,7 @@ target deaf "$(role ignore-term)"
 target renamed "$(role title)"
 target background "$(role goes-daemon)" 'ready: {timeout: 5s}'
 target silent "$(role serve)"
-target elsewhere "\"$nasty\", serve, \"$other\"" 'ready: {timeout: 300ms}'
+target elsewhere "\"$nasty\", serve, \"$other\"" 'ready: {timeout: 1s}'
 target loud "$(role print 1073741824)" 'ready: {timeout: 60s}'
 target restarted "sh, -c, 'while :; do \"\$@\"; done', sh, $(role quit 20)"
 # The third connection would be the load's: there are the readiness request's and the preflight's.
