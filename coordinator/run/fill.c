@@ -196,13 +196,19 @@ Ls__Host *coord_fill_host(const struct coord_agent *a, int64_t now_ns)
     return host;
 }
 
-static bool names_host(const Ls__Result *result, const char *agent)
+static bool names_host(Ls__Host *const *hosts, size_t count, const char *agent)
 {
-    for (size_t i = 0; i < result->n_hosts; i++) {
-        if (strcmp(result->hosts[i]->agent, agent) == 0)
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(hosts[i]->agent, agent) == 0)
             return true;
     }
     return false;
+}
+
+/* One that has not come, for there is nothing left to do, says no less than it did. */
+static bool is_news(const struct coord_agent *a, Ls__Host *const *older, size_t older_count)
+{
+    return a->name[0] != '\0' && (a->hello != NULL || !names_host(older, older_count, a->name));
 }
 
 void coord_fill_hosts(Ls__Result *result, struct coord_fleet *fleet)
@@ -220,12 +226,12 @@ void coord_fill_hosts(Ls__Result *result, struct coord_fleet *fleet)
     for (uint32_t i = 0; i < n; i++) {
         const struct coord_agent *a = coord_fleet_agent(fleet, i);
 
-        hosts[result->n_hosts] = a->name[0] != '\0' ? coord_fill_host(a, now_ns) : NULL;
+        hosts[result->n_hosts] = is_news(a, older, older_count) ? coord_fill_host(a, now_ns) : NULL;
         if (hosts[result->n_hosts] != NULL)
             result->n_hosts++;
     }
     for (size_t i = 0; i < older_count; i++) {
-        if (names_host(result, older[i]->agent))
+        if (names_host(hosts, result->n_hosts, older[i]->agent))
             ls__host__free_unpacked(older[i], NULL);
         else
             hosts[result->n_hosts++] = older[i];

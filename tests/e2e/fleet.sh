@@ -114,6 +114,10 @@ wait "$run" || :
 holds twins/result.json 'r.trials[0].status === "done" && r.hosts.map((h) => h.agent).join() === "s1,c2,late"'
 end_agents "$s1" "$c1" "$c2" "$late"
 
-# A run that is complete waits for nobody when it is resumed.
-expect '0 4' "$lockstep" run --resume tls --keys pki/issued/coordinator-lab --wait 1h --json
-holds out 'r.trials.length === 1 && r.trials[0].status === "done"'
+# A coordinator that was killed when it had all trials and had not said so yet: resuming waits for nobody.
+sed -i 's/"finished_at": "[^"]*"/"finished_at": ""/' one/result.json
+sum=$(sha256sum <one/result.json | cut -d' ' -f1)
+sed -i "s/^[0-9a-f]*\(  result.json\)\$/$sum\1/" one/SHA256SUMS
+expect '0 4' "$lockstep" run --resume one --wait 1h --json
+holds out 'r.trials.length === 1 && r.trials[0].status === "done" && r.finished_at !== "" &&
+    r.hosts.map((h) => h.agent).join() === "s1,c1,c2" && r.hosts.every((h) => h.facts.cpu_threads > 0)'
