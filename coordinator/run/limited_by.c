@@ -83,47 +83,52 @@ static bool is_late(const Ls__Trial *trial, const struct coord_cause_input *in,
     return false;
 }
 
-/* Ready to run, but not on a CPU: others had it, or a quota kept it. */
-static bool is_starved(const Ls__Trial *trial, struct coord_cause *out)
+/* At work, or ready to and kept from it, nearly all the time. */
+static bool is_busy(const Ls__Trial *trial, struct coord_cause *out)
 {
     double window_ns = trial->window != NULL ? (double)trial->window->duration_ns : 0;
 
     for (size_t i = 0; i < trial->n_clients && window_ns > 0; i++) {
         const Ls__Client *client = trial->clients[i];
-        double waited = client->cpu != NULL && client->workers > 0
-                            ? (double)client->cpu->runqueue_wait_ns / window_ns / client->workers
-                            : 0;
 
-        if (waited < COORD_LIMITED_WAIT)
+        if (client->cpu == NULL || client->workers == 0 ||
+            client->cpu->busiest < COORD_LIMITED_BUSY)
             continue;
         say(out, COORD_LIMITED_BY_CLIENT,
-            "the workers of client %.40s waited %.0f %% of the time for a CPU, which others had or "
-            "a quota kept from them",
-            client->agent, 100 * waited);
+            "client %.40s had no time left: its busiest worker had work for %.0f %% of it, and all "
+            "of them waited %.0f %% for a CPU that others had or a quota kept",
+            client->agent, 100 * client->cpu->busiest,
+            100 * (double)client->cpu->runqueue_wait_ns / window_ns / client->workers);
         return true;
     }
     return false;
 }
 
-/* What voids a trial for want of a client's CPU voids a probe. */
-static bool is_client(const Ls__Trial *trial, const struct coord_cause_input *in,
-                      struct coord_cause *out)
+/* What voids a trial for want of a client's CPU. */
+static bool is_void(const Ls__Trial *trial, struct coord_cause *out)
 {
     static const char *const codes[] = { "generator_limited", "generator_stalled",
                                          "client_foreign_cpu", "read_delay" };
 
-    if (in->limit_count > 0 && coord_limits_hold(trial, in->limits, in->limit_count))
-        return false;
     for (size_t i = 0; i < LS_ARRAY_LEN(codes); i++) {
         const Ls__Reason *reason =
             coord_trial_reason(trial, codes[i], LS__VERDICT__VERDICT_INVALID);
 
-        if (reason == NULL || (in->limit_count > 0 && strcmp(codes[i], "read_delay") == 0))
+        if (reason == NULL)
             continue;
         say(out, COORD_LIMITED_BY_CLIENT, "%.200s", reason->text);
         return true;
     }
-    return is_starved(trial, out) || is_late(trial, in, out);
+    return false;
+}
+
+/* Where it is known how late a client was, nothing else needs to be suspected. */
+static bool is_without_cpu(const Ls__Trial *trial, const struct coord_cause_input *in,
+                           struct coord_cause *out)
+{
+    if (in->limit_count == 0)
+        return is_void(trial, out);
+    return is_busy(trial, out) || (trial->read_delay == NULL && is_void(trial, out));
 }
 
 static bool is_server_cpu(const Ls__Trial *trial, double cpus, struct coord_cause *out)
@@ -213,7 +218,10 @@ static void say_unknown(const Ls__Trial *trial, double cpus, double connections,
 void coord_limited_by(const Ls__Trial *trial, const struct coord_cause_input *in,
                       struct coord_cause *out)
 {
-    if (is_client(trial, in, out) || is_server_cpu(trial, in->server_cpus, out))
+    bool held = in->limit_count > 0 && coord_limits_hold(trial, in->limits, in->limit_count);
+
+    if ((!held && is_late(trial, in, out)) || is_server_cpu(trial, in->server_cpus, out) ||
+        (!held && is_without_cpu(trial, in, out)))
         return;
     if (trial->requests != NULL && overflows_of(trial) > 0 &&
         (double)overflows_of(trial) >= COORD_LIMITED_LOSS * (double)trial->requests->sent) {

@@ -9,7 +9,8 @@
 
 #define COORD_LIMITED_CPU  0.90 /* of the server's CPUs, or of one for each of its processes */
 #define COORD_LIMITED_LATE 0.25 /* of a limit, that its percentile was read late by the client */
-#define COORD_LIMITED_WAIT 0.30 /* of the time, that a client's workers waited for a CPU */
+#define COORD_LIMITED_BUSY \
+    0.85 /* of the time, that a client's worker was at work or waited for a CPU */
 #define COORD_LIMITED_LINK 0.90 /* of what a client's link carries */
 #define COORD_LIMITED_LOSS                                                      \
     0.001 /* segments sent again, or accept queues full, for each request: each \

@@ -146,25 +146,28 @@ static void a_client_is_the_limit_where_it_was_late_by_a_good_part_of_it(void **
     expect(&rig, COORD_LIMITED_BY_UNKNOWN, "");
 }
 
-static void a_client_that_waits_for_its_cpu_is_the_limit(void **state)
+static void a_client_that_has_no_time_left_is_the_limit(void **state)
 {
     struct rig rig;
-    Ls__Client *client;
+    Ls__ClientCpu *cpu;
 
     (void)state;
-    for (int share = 29; share <= 31; share += 2) {
+    for (int busy = 84; busy <= 86; busy += 2) {
         rig_init(&rig);
-        client = rig.trial->clients[0];
-        if (client->cpu == NULL)
-            client->cpu = coord_message_new(&ls__client_cpu__descriptor);
-        assert_non_null(client->cpu);
-        client->cpu->runqueue_wait_ns =
-            rig.trial->window->duration_ns / 100 * share * client->workers;
-        if (share < 30)
+        if (rig.trial->clients[0]->cpu == NULL)
+            rig.trial->clients[0]->cpu = coord_message_new(&ls__client_cpu__descriptor);
+        cpu = rig.trial->clients[0]->cpu;
+        assert_non_null(cpu);
+        cpu->busiest = busy / 100.0;
+        if (busy < 85)
             expect(&rig, COORD_LIMITED_BY_UNKNOWN, "");
         else
-            expect(&rig, COORD_LIMITED_BY_CLIENT, "waited 31 % of the time for a CPU");
+            expect(&rig, COORD_LIMITED_BY_CLIENT, "had work for 86 %");
     }
+    rig_init(&rig);
+    rig.trial->clients[0]->cpu->busiest = 0.99;
+    rig.trial->server->cpu_cores_used = 4; /* had none left either, and is what was asked for */
+    expect(&rig, COORD_LIMITED_BY_SERVER, "4.00 of its 4 CPUs");
 }
 
 static void a_client_is_the_limit_by_what_voids_the_trial(void **state)
@@ -174,8 +177,11 @@ static void a_client_is_the_limit_by_what_voids_the_trial(void **state)
     (void)state;
     rig_init(&rig);
     sample_reason(rig.trial, LS__VERDICT__VERDICT_INVALID, "generator_limited", "it was busy");
-    rig.trial->server->cpu_cores_used = 4; /* does not matter */
     expect(&rig, COORD_LIMITED_BY_CLIENT, "it was busy");
+    rig_init(&rig);
+    sample_reason(rig.trial, LS__VERDICT__VERDICT_INVALID, "generator_limited", "it was busy");
+    rig.trial->read_delay = delay(MS); /* but in time, by the limit of 10 ms */
+    expect(&rig, COORD_LIMITED_BY_UNKNOWN, "");
     rig_init(&rig);
     sample_reason(rig.trial, LS__VERDICT__VERDICT_SUSPECT, "generator_stalled", "a little");
     expect(&rig, COORD_LIMITED_BY_UNKNOWN, "");
@@ -222,7 +228,7 @@ int main(void)
         cmocka_unit_test(a_full_accept_queue_is_the_servers),
         cmocka_unit_test(a_full_link_and_lost_segments_are_the_networks),
         cmocka_unit_test(a_client_is_the_limit_where_it_was_late_by_a_good_part_of_it),
-        cmocka_unit_test(a_client_that_waits_for_its_cpu_is_the_limit),
+        cmocka_unit_test(a_client_that_has_no_time_left_is_the_limit),
         cmocka_unit_test(a_client_is_the_limit_by_what_voids_the_trial),
         cmocka_unit_test(limits_that_hold_pardon_a_late_client),
         cmocka_unit_test(without_limits_the_verdict_decides),
