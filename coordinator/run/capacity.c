@@ -437,6 +437,8 @@ static void after_above(struct coord_capacity *c, size_t at)
         go_bracket(c);
     } else {
         c->open_above = true;
+        c->confirmed = c->p.points[at].probe.rate_per_s; /* it held for as long */
+        c->confirmed_at = at;
         finish(c, false, "the limits held at %g/s, where they were expected to be broken",
                c->p.points[at].probe.rate_per_s);
     }
