@@ -288,7 +288,7 @@
       return [el("h3", null, trialName(t)), charts.chart({
         title: "p99 response time over the offered rate", label: `p99 over the offered rate, ${trialName(t)}`, xs: probes.map((row) => row[rate][1]), lines, height: 300,
         hint: `The shaded stretch is the 95 % interval of where the limits begin to break${limit ? ", the dashed line the limit" : ""}.`,
-        x: { unit: "per_s", name: "offered/s" },
+        x: { unit: "per_s", name: "offered/s", range: (u, low, high) => [Math.max(0, low - (high - low) * 0.03), high + (high - low) * 0.03 || 1] },
         y: { unit: "ns", log: true, name: "p99", range: [Math.min(...values) / 1.3, Math.max(...values) * 1.3] },
         hooks: { drawAxes: [(u) => {
           const c = u.ctx, at = (v) => u.valToPos(v, "x", true);
