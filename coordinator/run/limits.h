@@ -6,9 +6,15 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "coordinator/plan/trials.h"
 
 /* Raises the limit of file descriptors as far as this process may. LS_ERANGE: that is not enough
  * for so many agents; says what to do. */
 enum ls_err coord_limits_files(uint32_t agents, struct ls_diag *diag) LS_NODISCARD;
+
+/* LS_ERANGE: the time series of so long trials would not fit into a result.json; says which
+ * interval would do. trials are checked and completed. */
+enum ls_err coord_limits_series(const struct coord_trials *trials,
+                                struct ls_diag *diag) LS_NODISCARD;
 
 #endif

@@ -205,6 +205,8 @@ static enum ls_err look_around(struct run *r, struct ls_diag *diag)
         rc = run_plan_fleet(r, diag);
     if (rc == LS_OK)
         rc = coord_limits_files(r->servers + r->clients, diag);
+    if (rc == LS_OK)
+        rc = coord_limits_series(r->options->trials, diag);
     r->unusable = rc != LS_OK;
     if (rc == LS_OK && r->options->ui != NULL)
         rc = start_live(r, diag);
