@@ -24,6 +24,7 @@ fleet: {clients: 1}
 targets: [{name: somewhere, external: true, port: 9}]
 workloads: [{name: hello, http: {requests: [{path: /}]}, measure: 1s}]
 PLAN
+mkdir noplans
 url=http://127.0.0.1:1/
 while IFS='|' read -r words text; do
     # shellcheck disable=SC2086 # words
@@ -46,7 +47,8 @@ run plan.yaml --set workloads[0].mesure=1s|did you mean 'measure'
 run plan.yaml --set workloads[0].measure=soon|soon
 run nowhere.yaml|nowhere.yaml
 run broken.yaml|broken.yaml:
-run .|.
+run noplans|holds no plan
+run plan.yaml --ui=nonsense|is no address to listen at
 check|PLAN is missing
 check nowhere.yaml|nowhere.yaml
 check broken.yaml|broken.yaml:
@@ -92,7 +94,7 @@ bench http://127.0.0.1:99999/|port 99999
 bench http://no-such-host.invalid/|no-such-host.invalid
 report|DIR is missing
 report nowhere|nowhere
-report . --format xml|text, json, csv or markdown
+report . --format xml|text, json, csv, markdown or html
 report .|not a lockstep result
 agents|--listen URL is missing
 compare|two result folders are needed
