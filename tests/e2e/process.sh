@@ -48,19 +48,6 @@ expect 0 "$lockstep" report result
 says out 'peak memory'
 expect 0 "$lockstep" verify result
 
-# refused CODE TEXT WORKLOAD: the trial ends with that reason, and counts for nothing.
-refused() {
-    plan '  - {name: sh, command: [sh, -c]}' "  - {name: w, timeout: 10s, process: {runs: 2, $3}}"
-    run 4
-    holds out "r.trials[0].verdict === 'invalid'"
-    holds out "r.trials[0].reasons.some((reason) => reason.code === '$1' && reason.text.includes('$2'))"
-}
-refused runs_refused 'differs from what is expected at byte 3' 'args: ["echo Hello"], expect: {output: "Help\n"}'
-refused runs_refused 'does not match' 'args: ["echo Hello"], expect: {match: "^B"}'
-refused runs_refused 'has SHA-256 66a045b452' \
-    'args: ["echo Hello"], expect: {sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}'
-refused runs_refused 'it ended with non_zero (exit 3); it printed: oops' 'args: ["echo oops; exit 3"]'
-refused runs_refused 'it ended with signal (signal SEGV)' "args: ['kill -SEGV \$\$']"
 # says_metrics FILE LINE...: a script that prints these lines.
 says_metrics() {
     file=$1
@@ -69,16 +56,34 @@ says_metrics() {
     printf '%s\n' "$@" LINES >>"$file"
 }
 says_metrics one.sh '{"metric":"a","value":1}'
-refused runs_refused 'did not print the metric b' \
-    'args: ["sh one.sh"], files: [one.sh], metrics: [{name: a}, {name: b}]'
 says_metrics nan.sh '{"metric":"a","value":NaN}'
-refused runs_refused 'cannot be read' 'args: ["sh nan.sh"], files: [nan.sh]'
 says_metrics twice.sh '{"metric":"a","value":1}' '{"metric":"a","value":1}'
-refused runs_refused 'printed the metric a twice' 'args: ["sh twice.sh"], files: [twice.sh]'
 # shellcheck disable=SC2016 # the script's own number
 says_metrics varies.sh '{"metric":"a","value":1,"checksum":"$$"}'
-refused checksum_varies 'not the same checksum' 'args: ["sh varies.sh"], files: [varies.sh]'
-refused runs_refused 'did not print the line' 'args: ["echo DONE"], marker: READY'
+
+# What does not end, or print, as expected counts for nothing, and says why: of each line the second
+# field is the workload, the others are the reason that it gets.
+cat >refused <<'CASES'
+runs_refused|args: ["echo Hello"], expect: {output: "Help\n"}|differs from what is expected at byte 3
+runs_refused|args: ["echo Hello"], expect: {match: "^B"}|does not match
+runs_refused|args: ["echo Hello"], expect: {sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}|has SHA-256 66a045b452
+runs_refused|args: ["echo oops; exit 3"]|it ended with non_zero (exit 3); it printed: oops
+runs_refused|args: ["kill -SEGV $$"]|it ended with signal (signal SEGV)
+runs_refused|args: ["sh one.sh"], files: [one.sh], metrics: [{name: a}, {name: b}]|did not print the metric b
+runs_refused|args: ["sh nan.sh"], files: [nan.sh]|cannot be read
+runs_refused|args: ["sh twice.sh"], files: [twice.sh]|printed the metric a twice
+checksum_varies|args: ["sh varies.sh"], files: [varies.sh]|not the same checksum
+runs_refused|args: ["echo DONE"], marker: READY|did not print the line
+CASES
+plan '  - {name: sh, command: [sh, -c]}' \
+    "$(awk -F'|' '{ printf "  - {name: w%d, timeout: 10s, process: {runs: 2, %s}}\n", NR, $2 }' refused)"
+run 4
+n=0
+while IFS='|' read -r code _ text; do
+    holds out "r.trials[$n].verdict === 'invalid' &&
+        r.trials[$n].reasons.some((reason) => reason.code === '$code' && reason.text.includes('$text'))"
+    n=$((n + 1))
+done <refused
 
 # What it may end with is what the plan says; each is counted under its name. What is killed takes
 # along what it has started, however it has got away.
