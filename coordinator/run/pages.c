@@ -249,18 +249,6 @@ static void add_cell(struct pages_builder *b, const Ls__PageColumn *column, Ls__
     pages_keep(b, coord_message_string(&cell->text, text));
 }
 
-const Ls__Trial *pages_trial_of(const struct pages_builder *b, const struct pages_figure *figure)
-{
-    for (size_t i = 0; i < b->result->n_trials; i++) {
-        const Ls__Trial *trial = b->result->trials[i];
-
-        if (coord_trial_counts(trial) && strcmp(trial->target, figure->target) == 0 &&
-            strcmp(trial->workload, figure->workload) == 0)
-            return trial;
-    }
-    return NULL;
-}
-
 /* ---- what others have published, in columns behind ours */
 
 static const Ls__Published *published_of(const struct pages_builder *b,
@@ -321,6 +309,19 @@ static void add_published(struct pages_builder *b, size_t index)
     }
 }
 
+/* When a figure was measured, whether it counts or not; "": never. */
+static const char *start_of(const struct pages_builder *b, const struct pages_figure *figure)
+{
+    for (size_t i = 0; i < b->result->n_trials; i++) {
+        const Ls__Trial *trial = b->result->trials[i];
+
+        if (strcmp(trial->target, figure->target) == 0 &&
+            strcmp(trial->workload, figure->workload) == 0)
+            return trial->started_at;
+    }
+    return "";
+}
+
 /* When each row was measured, where that was not in one run. */
 static void add_dates(struct pages_builder *b)
 {
@@ -330,15 +331,12 @@ static void add_dates(struct pages_builder *b)
         Ls__PageCell *cell =
             coord_message_append(&row->n_cells, &row->cells, &ls__page_cell__descriptor);
         struct pages_figure figure;
-        const Ls__Trial *trial = NULL;
         char text[16] = "";
 
-        for (size_t i = 0; i < b->table->n_columns && trial == NULL; i++) {
+        for (size_t i = 0; i < b->table->n_columns && text[0] == '\0'; i++) {
             if (pages_figure_of(b, b->table->columns[i], row->name, &figure))
-                trial = pages_trial_of(b, &figure);
+                (void)snprintf(text, sizeof(text), "%.10s", start_of(b, &figure));
         }
-        if (trial != NULL)
-            (void)snprintf(text, sizeof(text), "%.10s", trial->started_at);
         pages_keep(b, cell != NULL && coord_message_string(&cell->text, text));
     }
 }

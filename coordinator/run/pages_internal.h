@@ -32,8 +32,6 @@ void pages_keep(struct pages_builder *b, bool ok);
 /* What a cell shows. False: the plan has nothing for it. */
 bool pages_figure_of(const struct pages_builder *b, const Ls__PageColumn *column, const char *row,
                      struct pages_figure *out);
-/* The first trial of a figure that counts; NULL: none. */
-const Ls__Trial *pages_trial_of(const struct pages_builder *b, const struct pages_figure *figure);
 /* What has to be said below a table: the plan's note, and what was found. */
 void pages_add_notes(struct pages_builder *b);
 

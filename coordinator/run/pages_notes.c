@@ -34,6 +34,18 @@ static size_t first_column(const struct pages_builder *b, struct pages_figure *o
     return n;
 }
 
+static const Ls__Trial *trial_of(const struct pages_builder *b, const struct pages_figure *figure)
+{
+    for (size_t i = 0; i < b->result->n_trials; i++) {
+        const Ls__Trial *trial = b->result->trials[i];
+
+        if (coord_trial_counts(trial) && strcmp(trial->target, figure->target) == 0 &&
+            strcmp(trial->workload, figure->workload) == 0)
+            return trial;
+    }
+    return NULL;
+}
+
 /* Who answers with less does less. True: the rows do not do the same work. */
 static bool note_bodies(struct pages_builder *b, const struct pages_figure *figures, size_t n)
 {
@@ -41,7 +53,7 @@ static bool note_bodies(struct pages_builder *b, const struct pages_figure *figu
     bool unknown = false;
 
     for (size_t i = 0; i < n; i++) {
-        const Ls__Trial *trial = pages_trial_of(b, &figures[i]);
+        const Ls__Trial *trial = trial_of(b, &figures[i]);
 
         if (trial == NULL)
             continue;

@@ -9,6 +9,7 @@
 #include "common/pb.h"
 #include "common/units.h"
 #include "coordinator/plan/load_law.h"
+#include "coordinator/result/message.h"
 #include "coordinator/result/summary.h"
 #include "coordinator/run/fill.h"
 #include "coordinator/run/older.h"
@@ -441,12 +442,24 @@ static enum ls_err fill_address(const struct run *r, Ls__Trial *trial)
     return coord_fill_text(&trial->address, address);
 }
 
+/* What makes it the same row in a later run: as the plan has it, also where this is a probe. */
 static enum ls_err fill_row(const struct run *r, Ls__Trial *trial, struct ls_diag *diag)
 {
+    const Ls__Plan *plan = r->options->plan;
+    const Ls__Target *target = plan->targets[0];
+    const Ls__Workload *workload = plan->workloads[0];
     char hex[LS_SHA256_HEX];
-    enum ls_err rc = coord_older_row_sha256(r->trial->target, r->trial->workload,
-                                            r->options->base_dir, hex, diag);
+    enum ls_err rc;
 
+    for (size_t i = 0; i < plan->n_targets; i++) {
+        if (strcmp(plan->targets[i]->name, trial->target) == 0)
+            target = plan->targets[i];
+    }
+    for (size_t i = 0; i < plan->n_workloads; i++) {
+        if (strcmp(plan->workloads[i]->name, trial->workload) == 0)
+            workload = plan->workloads[i];
+    }
+    rc = coord_older_row_sha256(target, workload, r->options->base_dir, hex, diag);
     return rc == LS_OK ? coord_fill_text(&trial->row_sha256, hex) : rc;
 }
 
@@ -578,11 +591,18 @@ enum ls_err run_one_trial(struct run *r, const struct coord_trial *trial, struct
 
     if (rc != LS_OK)
         return ls_fail(diag, rc, "out of memory for the trial's result");
+    if (measured != NULL) { /* a cell without figures */
+        coord_progress_trial(r->progress, trial->index, r->result->trials_planned,
+                             trial->target->name, trial->workload->name, trial->repetition);
+        rc = fill_row(r, measured, diag);
+    }
     if (measured == NULL)
         rc = coord_load_is_search(trial->workload) ? run_search(r, trial, &measured, diag)
              : coord_load_is_ladder(trial->workload)
                  ? run_ladder(r, trial, &measured, diag)
                  : run_measure(r, trial, trial->workload->name, &measured, diag);
+    if (rc != LS_OK)
+        coord_message_free(measured);
     if (rc != LS_OK || measured == NULL)
         return rc;
     coord_progress_done(r->progress, measured);
