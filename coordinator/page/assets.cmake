@@ -25,6 +25,7 @@ function(ls_get_uplot out_ok)
     endif()
     file(COPY ${page}/npm/package.json ${page}/npm/package-lock.json DESTINATION ${page_npm})
     execute_process(COMMAND ${LS_NPM} ci --ignore-scripts --no-audit --no-fund --prefer-offline
+            --fetch-retries=1 --fetch-timeout=30000
         WORKING_DIRECTORY ${page_npm} RESULT_VARIABLE status OUTPUT_VARIABLE said ERROR_VARIABLE said
         TIMEOUT 120)
     if(NOT status EQUAL 0)

@@ -22,8 +22,9 @@
 #define NICE             10  /* below the load's, where they share a CPU */
 #define BACKLOG          64
 #define CONNECTIONS_MAX  128u
-#define HEAD_BYTES_MAX   16384u /* more is answered with 431 */
-#define TIMEOUT_S        10u    /* of silence */
+#define HEAD_BYTES_MAX   16384u               /* more is answered with 431 */
+#define TIMEOUT_S        10u                  /* of silence */
+#define LAST_WORDS_NS    (300 * LS_NS_PER_MS) /* for what was published last to go out */
 #define LAST_WORDS_TICKS 3
 
 struct coord_web {
@@ -181,6 +182,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
 static void *run(void *ctx)
 {
     struct coord_web *web = ctx;
+    int64_t end_ns;
 
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* it runs without, too */
     while (!atomic_load(&web->stopping)) {
@@ -188,7 +190,10 @@ static void *run(void *ctx)
             break;
         coord_streams_wake(&web->streams, ls_clock_mono_ns());
     }
-    for (unsigned i = 0; i < LAST_WORDS_TICKS && !coord_streams_end(&web->streams); i++)
+    end_ns = ls_clock_mono_ns() + LAST_WORDS_NS;
+    for (unsigned i = 0;
+         !coord_streams_end(&web->streams) && (i < LAST_WORDS_TICKS || ls_clock_mono_ns() < end_ns);
+         i++)
         (void)MHD_run_wait(web->daemon, TICK_MS);
     (void)coord_streams_end(&web->streams); /* none may be suspended when the daemon is stopped */
     return NULL;
