@@ -12,7 +12,7 @@
 #define WARMUP_RUNS_MAX 10000u
 #define CONCURRENCY_MAX 256u
 #define OUTPUT_MAX      (UINT64_C(64) << 20)
-#define MEMORY_MIN      (UINT64_C(1) << 20)
+#define MEMORY_MIN      (UINT64_C(4) << 20)
 #define MARKER_MAX      1000u
 #define METRIC_NAME_MAX 64u
 
@@ -116,7 +116,7 @@ static void check_counts(struct coord_plan_checker *c, const Ls__Process *p)
     coord_plan_check_range(c, &p->base, "warmup_runs", p->warmup_runs, 0, WARMUP_RUNS_MAX);
     coord_plan_check_range(c, &p->base, "concurrency", p->concurrency, 1, CONCURRENCY_MAX);
     if (p->memory != NULL && p->memory->bytes < MEMORY_MIN)
-        coord_plan_check_say(c, &p->base, "memory", -1, "is out of range: at least 1MiB");
+        coord_plan_check_say(c, &p->base, "memory", -1, "is out of range: at least 4MiB");
     if (p->output != NULL && (p->output->bytes == 0 || p->output->bytes > OUTPUT_MAX))
         coord_plan_check_say(c, &p->base, "output", -1, "is out of range: 1 to 64MiB");
     if (p->marker != NULL &&
@@ -220,6 +220,21 @@ static void check_service(struct coord_plan_checker *c, const Ls__Service *s)
         coord_plan_check_stop(c, s->stop);
     if (s->cpus != NULL && ls_cpuset_parse(s->cpus, &cpus, &diag) != LS_OK)
         coord_plan_check_say(c, &s->base, "cpus", -1, "%s; or leave it out", diag.text);
+}
+
+/* A private network has a loopback of its own. */
+void coord_plan_check_reach(struct coord_plan_checker *c, const Ls__Workload *w)
+{
+    for (size_t i = 0; i < c->plan->n_targets; i++) {
+        const Ls__Target *t = c->plan->targets[i];
+
+        if (t->network == LS__NETWORK__NETWORK_PRIVATE && t->name != NULL &&
+            coord_workload_has_target(w, t->name) && w->n_services + t->n_services > 0)
+            coord_plan_check_say(c, w->n_services > 0 ? &w->base : &t->base, "services", -1,
+                                 "do not go with network: private of target '%.64s', which cannot "
+                                 "reach them: leave out the one or the other",
+                                 t->name);
+    }
 }
 
 void coord_plan_check_services(struct coord_plan_checker *c, const ProtobufCMessage *message,

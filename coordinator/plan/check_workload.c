@@ -96,6 +96,7 @@ void coord_plan_check_workload(struct coord_plan_checker *c, const Ls__Workload 
         coord_plan_check_say(c, &w->base, "http", -1,
                              "is missing: what to send, such as http: {requests: [{path: /}]}");
     coord_plan_check_services(c, &w->base, w->services, w->n_services);
+    coord_plan_check_reach(c, w);
     if (w->protocol_case == LS__WORKLOAD__PROTOCOL_PROCESS)
         return; /* the rest is about connections and what goes over them */
     check_connections(c, w);

@@ -63,6 +63,8 @@ void coord_plan_check_stop(struct coord_plan_checker *c, const Ls__Stop *stop);
 void coord_plan_check_absent(struct coord_plan_checker *c, const Ls__Target *target);
 void coord_plan_check_services(struct coord_plan_checker *c, const ProtobufCMessage *message,
                                Ls__Service *const *services, size_t count);
+/* That targets can get to the services beside them. */
+void coord_plan_check_reach(struct coord_plan_checker *c, const Ls__Workload *w);
 void coord_plan_check_process(struct coord_plan_checker *c, const Ls__Workload *w);
 /* Is there anything for clients to do? Process workloads are the servers'. */
 bool coord_plan_needs_clients(const Ls__Plan *plan);

@@ -26,6 +26,7 @@ static const char prepare_text[] =
     "  ready: {timeout: 1s, request: {path: /, expect: {status: 200, body: x}}}\n"
     "  stop: {signal: TERM, grace: 1s}\n"
     "  tls: {verify: false, alpn: [http/1.1]}\n"
+    "  probe: {command: [/nowhere/x, -v], expect: x, version: y, sha256: z, timeout: 1s}\n"
     "workload:\n"
     "  name: w\n"
     "  PROTOCOL\n"
@@ -50,6 +51,12 @@ static const char *const protocols[] = {
     "websocket: {path: '/{name}', headers: {A: b}, subprotocol: x, pipeline: 1, message: {size: 64},\n"
     "    echo: {expect: x}, deflate: {}, fragment: 16}",
     "websocket: {pipeline: 1, message: {text: x}, room: {delivery: '{name}: {message}'}}",
+    "process: {args: ['{dir}'], command: [/nowhere/x], runs: 2, warmup_runs: 1, concurrency: 1,\n"
+    "    stdin: x, env: {A: b}, expect: {exit: 0, output: x, match: x, outcomes: [graceful]},\n"
+    "    memory: 4MiB, marker: x, metrics: [{name: a, unit: b, checksum: c}], output: 1KiB}",
+    "process: {args: [a], runs: 1, expect: {outcomes: [graceful]}, output: 1KiB}\n"
+    "  services: [{name: s, command: [/nowhere/y, '{port}'], env: {A: b}, host: 127.0.0.1, port: 9,\n"
+    "    timeout: 1s, stop: {signal: TERM, grace: 1s}, cpus: '0'}]",
 };
 
 static const char *const loads[] = {
