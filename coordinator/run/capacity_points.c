@@ -14,6 +14,7 @@
 #define INFORMATIVE_ODDS    3.5  /* ... whose log odds are no more above the allowed ones */
 #define INFORMATIVE_RATE    0.25 /* ... at a rate this near to the crossing, as a share */
 #define POINTS_LEAST        4u   /* that an answer by a line rests on */
+#define NOTHING_CLUSTERS    3.0  /* exp(-3) is a twentieth */
 #define TREND_MOST          64u  /* batches that are looked at */
 #define TREND_LEVEL         0.01
 #define TREND_SIZE          0.5 /* of the allowed share */
@@ -294,6 +295,35 @@ static void find_bracket(struct coord_points *c, const size_t *order, size_t n)
     }
 }
 
+/* Requests of which none breaks a limit, so that it is held: of clusters of them that would break
+ * it if it were just met, NOTHING_CLUSTERS would be missing. */
+static double enough_for_nothing(const struct coord_points *c)
+{
+    double most = 0;
+
+    for (uint32_t k = 0; k < c->limit_count; k++) {
+        if (!c->limits[k].coarse)
+            most = fmax(most, NOTHING_CLUSTERS * c->dispersion[k] / c->limits[k].allowed_share);
+    }
+    return most;
+}
+
+/* Points that saw nothing break are evidence for all rates up to their own. */
+static void find_surely_holds(struct coord_points *c, const size_t *order, size_t n)
+{
+    double nothing = 0, enough = enough_for_nothing(c);
+
+    for (size_t i = n; i-- > 0 && c->surely_holds <= 0;) {
+        const struct coord_capacity_point *point = &c->points[order[i]];
+
+        if (point->probe.rate_per_s >= c->surely_breaks)
+            continue;
+        nothing += point->share <= 0 ? c->tallies[order[i]].requests : 0;
+        if (point->verdict == COORD_HOLDS || (point->share <= 0 && nothing >= enough))
+            c->surely_holds = point->probe.rate_per_s;
+    }
+}
+
 static void bracket_all(struct coord_points *c)
 {
     size_t order[COORD_CAPACITY_PROBES_MAX], n = by_rate(c, order);
@@ -305,13 +335,7 @@ static void bracket_all(struct coord_points *c)
         if (c->points[order[i]].verdict == COORD_BREAKS)
             c->surely_breaks = fmin(c->surely_breaks, c->points[order[i]].probe.rate_per_s);
     }
-    for (size_t i = 0; i < n; i++) {
-        double rate = c->points[order[i]].probe.rate_per_s;
-
-        if (rate < c->surely_breaks &&
-            (c->points[order[i]].verdict == COORD_HOLDS || c->points[order[i]].share <= 0))
-            c->surely_holds = rate;
-    }
+    find_surely_holds(c, order, n);
     find_bracket(c, order, n);
 }
 

@@ -67,6 +67,7 @@ workloads:
   - name: w
     connections: 64
     http: {requests: [{path: /}]}
+    pacing: frugal
     warmup: 500ms
     load: {capacity: {limits: {p99: ${limit_us}us}, arrivals: $3, start: $((rate / 3))/s, budget: $budget}}
 schedule: {repetitions: 1, seed: $4}
