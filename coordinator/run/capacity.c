@@ -437,7 +437,10 @@ static void after_above(struct coord_capacity *c, size_t at)
         go_bracket(c);
     } else {
         c->open_above = true;
-        c->confirmed = c->p.points[at].probe.rate_per_s; /* it held for as long */
+        /* It held for as long as the confirmation; a line knows better how near it was. */
+        c->confirmed = fmax(c->confirmed, c->p.fitted ? fmin(coord_points_candidate(&c->p),
+                                                             c->p.points[at].probe.rate_per_s)
+                                                      : c->p.points[at].probe.rate_per_s);
         c->confirmed_at = at;
         finish(c, false, "the limits held at %g/s, where they were expected to be broken",
                c->p.points[at].probe.rate_per_s);

@@ -33,6 +33,7 @@
 struct coord_capacity_limit {
     const char *name;     /* "p99 of 10 ms", borrowed */
     double allowed_share; /* 0 < share < 1 */
+    int64_t limit_ns;     /* of the response time; 0: it is not one of a time */
     bool coarse;          /* probes need not be long enough to see a share as small as that */
 };
 

@@ -308,6 +308,17 @@ static double enough_for_nothing(const struct coord_points *c)
     return most;
 }
 
+/* An overload is not seen until its backlog is as long as the limit: in a window a rate may hold
+ * that is above what can be sustained by the limit's share of it. */
+static double sustained(const struct coord_points *c, const struct coord_capacity_probe *probe)
+{
+    int64_t longest_ns = 0;
+
+    for (uint32_t k = 0; k < c->limit_count; k++)
+        longest_ns = c->limits[k].limit_ns > longest_ns ? c->limits[k].limit_ns : longest_ns;
+    return probe->rate_per_s * fmax(0, 1 - (double)longest_ns / (double)probe->window_ns);
+}
+
 /* Points that saw nothing break are evidence for all rates up to their own. */
 static void find_surely_holds(struct coord_points *c, const size_t *order, size_t n)
 {
@@ -320,7 +331,7 @@ static void find_surely_holds(struct coord_points *c, const size_t *order, size_
             continue;
         nothing += point->share <= 0 ? c->tallies[order[i]].requests : 0;
         if (point->verdict == COORD_HOLDS || (point->share <= 0 && nothing >= enough))
-            c->surely_holds = point->probe.rate_per_s;
+            c->surely_holds = sustained(c, &point->probe);
     }
 }
 

@@ -333,10 +333,12 @@ static enum ls_err begin(struct search *s, struct ls_diag *diag)
 
     s->limit_count = coord_load_limits(plan->limits, s->limits);
     for (size_t i = 0; i < s->limit_count; i++) {
-        s->allowed[i] =
-            (struct coord_capacity_limit){ .name = s->limits[i].name,
-                                           .allowed_share = s->limits[i].allowed_share,
-                                           .coarse = s->limits[i].limit_ns == INT64_MAX };
+        s->allowed[i] = (struct coord_capacity_limit){
+            .name = s->limits[i].name,
+            .allowed_share = s->limits[i].allowed_share,
+            .limit_ns = s->limits[i].limit_ns < INT64_MAX ? s->limits[i].limit_ns : 0,
+            .coarse = s->limits[i].limit_ns == INT64_MAX
+        };
         s->limits_ns[i] = s->limits[i].limit_ns;
     }
     settings.limit_count = s->limit_count;

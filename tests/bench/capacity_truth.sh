@@ -14,7 +14,7 @@ here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=$(CDPATH='' cd -- "$here/../.." && pwd)
 
 seeds=20
-budget=60s
+budget=3m
 rate=4000
 only='mm1 md1 dd1'
 out=

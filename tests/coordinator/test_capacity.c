@@ -74,7 +74,9 @@ static void load(struct server *server, const struct coord_capacity_probe *probe
         server->load_s += SETTLE + window;
 }
 
-static const struct coord_capacity_limit p99[] = { { .name = "p99", .allowed_share = 0.01 } };
+static const struct coord_capacity_limit p99[] = {
+    { .name = "p99", .allowed_share = 0.01, .limit_ns = 10000000 }
+};
 
 static struct coord_capacity_settings settings_for(const struct server *server, uint64_t seed)
 {
