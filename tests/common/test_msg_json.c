@@ -310,12 +310,13 @@ static void fill(ProtobufCMessage *message, struct ls_rng *rng, unsigned depth)
 
         if (f->label == PROTOBUF_C_LABEL_REPEATED) {
             size_t n = depth > 4 ? 0 : (size_t)ls_rng_below(rng, 3);
-            size_t size = f->type == PROTOBUF_C_TYPE_BYTES ? sizeof(ProtobufCBinaryData) : 8;
+            bool is_short = f->type == PROTOBUF_C_TYPE_UINT32 || f->type == PROTOBUF_C_TYPE_ENUM;
+            size_t size = is_short ? 4 : 8;
             unsigned char *list = n == 0 ? NULL : calloc(n, size);
 
-            /* every repeated field of the vocabulary holds strings, messages or 64-bit counts */
+            /* every repeated field of the vocabulary holds strings, messages, counts or names */
             assert_true(f->type == PROTOBUF_C_TYPE_STRING || f->type == PROTOBUF_C_TYPE_MESSAGE ||
-                        f->type == PROTOBUF_C_TYPE_UINT64);
+                        f->type == PROTOBUF_C_TYPE_UINT64 || is_short);
             for (size_t k = 0; k < n; k++) {
                 fill_value(f, list + k * size, rng, depth);
                 if (strcmp(f->name, "env") == 0 || strcmp(f->name, "headers") == 0) {

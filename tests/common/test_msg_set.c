@@ -110,7 +110,7 @@ static void a_mistake_is_said_and_changes_nothing(void **state)
         { "nmae", "x", "nmae: unknown key: did you mean 'name'?" },
         { "", "x",
           "[\"\"]: unknown key: known here are name, description, fleet, targets, workloads, "
-          "schedule" },
+          "schedule, tables" },
         { "targets[2].port", "1", "targets: there is no [2]: there are 2, counted from 0" },
         { "targets[99999999999999999999].port", "1",
           "targets: there is no [99999999999999999999]: there are 2, counted from 0" },

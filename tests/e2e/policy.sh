@@ -218,11 +218,11 @@ refuses 'policy.yaml: files.max_files: '
 # A disk that is full: by the file's name.
 if [ "$(id -u)" -eq 0 ] && unshare --mount true 2>/dev/null; then
     mkdir small
-    head -c 300000 /dev/zero >large
+    head -c 800000 /dev/zero >large # an agent begins with 256 KiB to spare
     printf 'programs: [{path: /**, arguments: ["..."], user: nobody}]\n' >any.yaml
     cat >on_small_disk <<SH
 #!/bin/sh
-mount -t tmpfs -o size=64k none "$LS_TMP/small" && exec "$agent" "\$@" --work-dir "$LS_TMP/small/work"
+mount -t tmpfs -o size=512k none "$LS_TMP/small" && exec "$agent" "\$@" --work-dir "$LS_TMP/small/work"
 SH
     chmod +x on_small_disk
     server "$good" 'files: [{name: large, sha256: "@large"}]'
