@@ -12,6 +12,6 @@ LS_SCREENSHOTS=$(CDPATH='' cd -- "$folder" && pwd)
 export LS_SCREENSHOTS
 cd "$root"
 sh deploy/install.sh build run test browser
-sh deploy/build.sh dev
+sh deploy/build.sh dev lockstep lockstep-agent make_result e2e_harness
 LS_E2E_LONG=1 ctest --preset dev -R '^e2e\.(report|live)$' --no-tests=error
 find "$LS_SCREENSHOTS" -name '*.png' | sort
