@@ -435,6 +435,7 @@ enum ls_err coord_verify(const char *dir, const struct coord_verify_options *opt
         return loaded;
     }
     v.result = result;
+    v.older = result != NULL && strcmp(result->lockstep_version, LS_VERSION) != 0;
     v.no_memory = !coord_message_string(&out->folder, dir) ||
                   !coord_message_string(&out->run_id, result != NULL ? result->run_id : "");
     if (!options->figures_only)

@@ -9,6 +9,7 @@ struct verify {
     const char *dir;
     const Ls__Result *result;
     Ls__Verification *out;
+    bool older;     /* made by another version, which may not have had all figures of this one */
     bool no_memory; /* sticky: checked once, at the end */
 };
 
@@ -41,6 +42,16 @@ void verify_other_fields(struct verify *v, const struct verify_source *source, c
 
 /* What its folder says of a trial. where: how sentences call it. */
 void verify_trial(struct verify *v, const Ls__Trial *trial, const char *where, const char *file);
+
+/* ---- verify_server.c: what server.csv says of its server */
+struct verify_server {
+    const Ls__Trial *trial; /* that has a window */
+    const char *where;
+    const char *file;
+    uint64_t ok_in_window; /* of all clients, from intervals.csv */
+    bool counted;          /* that is known */
+};
+void verify_server(struct verify *v, const struct verify_server *s);
 
 /* ---- verify_process.c: the same for trials of whole processes */
 void verify_process(struct verify *v, const Ls__Trial *trial, const char *where, const char *file);

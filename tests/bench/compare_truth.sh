@@ -49,7 +49,8 @@ workloads:
     timeout: 1s
 schedule: {repetitions: $repetitions, order: interleaved}
 PLAN
-"$lockstep" run "$tmp/plan.yaml" --quiet --json --out "$tmp/result" >/dev/null || [ $? -eq 4 ]
+"$lockstep" run "$tmp/plan.yaml" --quiet --json --out "$tmp/result" >/dev/null ||
+    echo "compare_truth: not every trial was measured (status $?)" >&2
 
 exec_node() { node - "$@" <<'JS'
 const fs = require("fs"), path = require("path");
