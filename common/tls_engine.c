@@ -414,7 +414,7 @@ static nng_tls_engine_conn_ops conn_ops = {
 };
 
 static const nng_tls_engine engine = {
-    .version = NNG_TLS_ENGINE_V1,
+    .version = NNG_TLS_ENGINE_VERSION, /* of the headers: nng takes no other one */
     .config_ops = &config_ops,
     .conn_ops = &conn_ops,
     .name = ENGINE_NAME,
@@ -423,6 +423,16 @@ static const nng_tls_engine engine = {
 };
 
 /* ---- for the transport ---- */
+
+bool ls_tls_engine_end(void)
+{
+    bool can_begin_again = strncmp(nng_version(), "1.5.", 4) == 0;
+
+    ls_tls_settle();
+    if (can_begin_again)
+        nng_fini();
+    return can_begin_again;
+}
 
 enum ls_err ls_tls_engine_start(struct ls_diag *diag)
 {

@@ -49,4 +49,9 @@ void ls_tls_look_again(struct nng_stream *stream, struct ls_tls_peer *out);
 void ls_tls_opening(void);
 void ls_tls_settle(void); /* gives up after some seconds */
 
+/* Settles, and ends nng. nng 1.10 does not get up again after nng_fini(): what reaps its streams
+ * stays ended, and the next nng_fini() waits for it for ever. There it goes on until the process
+ * ends, and false is returned. */
+bool ls_tls_engine_end(void);
+
 #endif

@@ -586,9 +586,7 @@ enum ls_err ls_hub_listener(void *ev_loop, const char *url, struct ls_credential
 
 void ls_transport_fini(void)
 {
-    if (nng_runs) {
-        ls_tls_settle();
-        nng_fini();
-    }
+    if (nng_runs)
+        (void)ls_tls_engine_end();
     nng_runs = false;
 }

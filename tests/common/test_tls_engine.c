@@ -101,20 +101,22 @@ static void tear_down(struct fixture *f)
     ls_credentials_close(f->coordinator);
     ls_credentials_close(f->agent);
     keys_destroy(f->keys);
-    ls_tls_settle();
-    nng_fini();
+    (void)ls_tls_engine_end();
     tmpdir_remove(&f->tmp);
 }
 
 static void nng_uses_the_engine_also_after_it_was_ended(void **state)
 {
+    bool ended = true;
+
     (void)state;
     for (int i = 0; i < 3; i++) {
-        assert_string_not_equal(nng_tls_engine_name(), "lockstep-openssl"); /* it has its own */
+        if (ended)
+            assert_string_not_equal(nng_tls_engine_name(), "lockstep-openssl"); /* it has its own */
         assert_int_equal(ls_tls_engine_start(NULL), LS_OK);
         assert_string_equal(nng_tls_engine_name(), "lockstep-openssl");
         assert_int_equal(ls_tls_engine_start(NULL), LS_OK); /* once more does no harm */
-        nng_fini();
+        ended = ls_tls_engine_end();
     }
 }
 
