@@ -537,7 +537,8 @@ enum ls_err coord_capacity_report(struct coord_capacity *c, const struct coord_c
 
 void coord_capacity_answer(const struct coord_capacity *c, struct coord_capacity_answer *out)
 {
-    double best = c->confirmed > 0 ? c->confirmed : c->p.holds;
+    bool line = c->p.fitted && c->answer.limited_by != COORD_LIMITED_BY_CLIENT;
+    double best = c->confirmed > 0 ? c->confirmed : line ? 0 : c->p.holds;
 
     *out = c->answer;
     if (c->unresolved)
