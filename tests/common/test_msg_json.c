@@ -301,6 +301,13 @@ static void fill_value(const ProtobufCFieldDescriptor *field, void *at, struct l
     }
 }
 
+static bool is_map_entry(const ProtobufCMessageDescriptor *type)
+{
+    size_t len = strlen(type->short_name);
+
+    return len > 5 && strcmp(type->short_name + len - 5, "Entry") == 0;
+}
+
 static void fill(ProtobufCMessage *message, struct ls_rng *rng, unsigned depth)
 {
     for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
@@ -319,7 +326,7 @@ static void fill(ProtobufCMessage *message, struct ls_rng *rng, unsigned depth)
                         f->type == PROTOBUF_C_TYPE_UINT64 || is_short);
             for (size_t k = 0; k < n; k++) {
                 fill_value(f, list + k * size, rng, depth);
-                if (strcmp(f->name, "env") == 0 || strcmp(f->name, "headers") == 0) {
+                if (f->type == PROTOBUF_C_TYPE_MESSAGE && is_map_entry(f->descriptor)) {
                     /* keys differ */
                     char **key = (char **)(void *)(*(unsigned char **)(void *)(list + k * size) +
                                                    sizeof(ProtobufCMessage));

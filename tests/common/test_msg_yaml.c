@@ -250,7 +250,7 @@ static void control_characters_never_reach_the_terminal(void **state)
     (void)state;
     assert_refused("\"\\e[31m\\n\": x",
                    "p.yaml:1:1: [\"?[31m\\n\"]: unknown key: known here are name, "
-                   "description, fleet, targets, workloads, schedule\n");
+                   "description, fleet, targets, workloads, schedule, tables\n");
 }
 
 /* ---- marks ------------------------------------------------------------------------------------
