@@ -97,10 +97,16 @@ static enum ls_err walk_message(struct walk *walk, const ProtobufCMessage *messa
     return rc;
 }
 
-enum ls_err coord_plan_files(const Ls__Plan *plan, const char *base_dir, Ls__Result *result,
-                             struct ls_diag *diag)
+enum ls_err coord_plan_files_of(const ProtobufCMessage *part, const char *base_dir,
+                                Ls__Result *result, struct ls_diag *diag)
 {
     struct walk walk = { .base_dir = base_dir, .result = result, .diag = diag };
 
-    return walk_message(&walk, &plan->base);
+    return walk_message(&walk, part);
+}
+
+enum ls_err coord_plan_files(const Ls__Plan *plan, const char *base_dir, Ls__Result *result,
+                             struct ls_diag *diag)
+{
+    return coord_plan_files_of(&plan->base, base_dir, result, diag);
 }

@@ -13,6 +13,10 @@
 enum ls_err coord_plan_files(const Ls__Plan *plan, const char *base_dir, Ls__Result *result,
                              struct ls_diag *diag) LS_NODISCARD;
 
+/* The same of a part of a plan, behind those that are in result already. */
+enum ls_err coord_plan_files_of(const ProtobufCMessage *part, const char *base_dir,
+                                Ls__Result *result, struct ls_diag *diag) LS_NODISCARD;
+
 /* name, relative to folder unless it is absolute, into out (PATH_MAX bytes). LS_ERANGE. */
 enum ls_err coord_plan_file_path(const char *folder, const char *name, char *out,
                                  struct ls_diag *diag) LS_NODISCARD;

@@ -1,12 +1,12 @@
 #include "coordinator/run/older.h"
 
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/buf.h"
+#include "coordinator/bundle/plan_files.h"
 #include "coordinator/result/compare.h"
 #include "coordinator/result/compare_internal.h"
 #include "coordinator/result/message.h"
@@ -33,28 +33,23 @@ enum ls_err coord_older_row_sha256(const Ls__Target *target, const Ls__Workload 
                                    const char *base_dir, char out[LS_SHA256_HEX],
                                    struct ls_diag *diag)
 {
-    char path[PATH_MAX], hex[LS_SHA256_HEX];
-    enum ls_err rc = LS_OK;
+    Ls__Result named = LS__RESULT__INIT;
     struct ls_buf text;
+    enum ls_err rc;
 
     ls_buf_init(&text, TEXT_MAX);
     add_packed(&text, &target->base);
     add_packed(&text, &workload->base);
-    for (size_t i = 0; i < target->n_files && rc == LS_OK; i++) {
-        const char *file = target->files[i];
-
-        if (snprintf(path, sizeof(path), "%s%s%s", file[0] == '/' ? "" : base_dir,
-                     file[0] == '/' ? "" : "/", file) >= (int)sizeof(path))
-            rc = ls_fail(diag, LS_ERANGE, "the path of %.100s is too long", file);
-        else
-            rc = ls_sha256_file(path, hex, diag);
-        if (rc == LS_OK)
-            ls_buf_adds(&text, hex);
-    }
+    rc = coord_plan_files_of(&target->base, base_dir, &named, diag);
+    if (rc == LS_OK)
+        rc = coord_plan_files_of(&workload->base, base_dir, &named, diag);
+    for (size_t i = 0; i < named.n_files && rc == LS_OK; i++)
+        ls_buf_adds(&text, named.files[i]->sha256);
     if (rc == LS_OK && !text.ok)
         rc = ls_fail(diag, LS_ENOMEM, "no memory for what a trial is");
     if (rc == LS_OK)
         ls_sha256_hex((struct ls_bytes){ text.data, text.len }, out);
+    coord_message_clear(&named.n_files, &named.files);
     ls_buf_fini(&text);
     return rc;
 }
@@ -154,7 +149,7 @@ static enum ls_err judge(const struct coord_older *older, const Ls__Trial *trial
     if (rc == LS_OK && strcmp(hex, trial->row_sha256) != 0)
         (void)snprintf(
             why, why_bytes,
-            "the plan, a file of the target, or --quick makes it another row than it was");
+            "the plan, a file that it names, or --quick makes it another row than it was");
     return rc;
 }
 

@@ -16,7 +16,7 @@
 #include "proto/result.pb-c.h"
 
 /* What makes a row the same one: target and workload as checked and completed, and the content of
- * the target's files, relative to base_dir. LS_EIO, LS_ENOMEM. */
+ * all files that either names, relative to base_dir. LS_EIO, LS_ERANGE, LS_ENOMEM. */
 enum ls_err coord_older_row_sha256(const Ls__Target *target, const Ls__Workload *workload,
                                    const char *base_dir, char out[LS_SHA256_HEX],
                                    struct ls_diag *diag) LS_NODISCARD;

@@ -53,10 +53,25 @@ cmp first/page/trials/001-one-hello-r0/merged.hlog second/trials/001-one-hello-r
 # A row whose definition or file is another one is left out, and named.
 expect "0 4" "$lockstep" run suite/page.yaml --quick --only two --merge first/page --out third --json -q
 holds out 'r.profile === "quick" && r.trials.every((t) => t.target === "two") && r.trials.length === 1'
-holds out 'r.merged[0].left[0].startsWith("one/hello: the plan, a file of the target, or --quick")'
+holds out 'r.merged[0].left[0].startsWith("one/hello: the plan, a file that it names, or --quick")'
 printf 'Hello, You!' >suite/body
 expect "0 4" "$lockstep" run suite/page.yaml --only two --merge first/page --out fourth -q
 says out 'not taken from there: one/hello'
+
+# A file of the workload is as much part of it.
+mkdir scripts
+echo 'echo 1' >scripts/hello.sh
+cat >scripts/plan.yaml <<PLAN
+$(plan_head scripts 1)
+targets: [{name: one, command: [sh]}, {name: two, command: [/bin/sh]}]
+workloads: [{name: hello, process: {args: [hello.sh], files: [hello.sh], runs: 2}}]
+PLAN
+expect "0 4" "$lockstep" run scripts/plan.yaml --out scripts-1 -q
+expect "0 4" "$lockstep" run scripts/plan.yaml --only two --merge scripts-1 --out scripts-2 --json -q
+holds out 'r.merged[0].rows.join() === "one/hello"'
+echo 'echo 2' >scripts/hello.sh
+expect "0 4" "$lockstep" run scripts/plan.yaml --only two --merge scripts-1 --out scripts-3 --json -q
+holds out 'r.merged[0].rows.length === 0 && r.merged[0].left[0].startsWith("one/hello: the plan, a file that it names")'
 
 # Another machine, or a changed file: refused, and nothing was run.
 printf 'Hello, World!' >suite/body
