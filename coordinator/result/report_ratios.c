@@ -27,8 +27,9 @@ const char *coord_report_best(const Ls__Result *result, const char *workload,
     for (size_t i = 0; i < n; i++) {
         const Ls__Summary *row = coord_summary_find(result, workload, targets[i], metric->name);
 
-        if (has(row) && (best == NULL || (metric->higher_is_better ? row->median > best_median
-                                                                   : row->median < best_median))) {
+        if (has(row) && coord_target_is_ranked(result, workload, targets[i]) &&
+            (best == NULL ||
+             (metric->higher_is_better ? row->median > best_median : row->median < best_median))) {
             best = targets[i];
             best_median = row->median;
         }
@@ -110,7 +111,10 @@ void coord_part_ratios(const Ls__Result *result, const char *workload, struct co
             name_cell(metric, targets[i], out);
             coord_table_number(out, row->median, metric->unit);
             interval(row, metric, out);
-            ratio_cell(result, workload, targets[i], best, metric, out);
+            if (coord_target_is_ranked(result, workload, targets[i]))
+                ratio_cell(result, workload, targets[i], best, metric, out);
+            else
+                coord_table_none(out);
         }
     }
     free(targets);

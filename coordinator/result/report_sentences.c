@@ -208,7 +208,7 @@ static void compare_all(const Ls__Result *result, const char *workload, const ch
     const char *best = coord_report_best(result, workload, targets, n, metric);
 
     for (size_t i = 0; best != NULL && i < n; i++) {
-        if (targets[i] != best)
+        if (targets[i] != best && coord_target_is_ranked(result, workload, targets[i]))
             compare(result, workload, best, targets[i], metric, to);
     }
 }

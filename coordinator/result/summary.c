@@ -588,7 +588,7 @@ void coord_places(const double *values, unsigned n, bool higher_is_better, unsig
 }
 
 /* Another version than the plan is about has figures, and no place. */
-static bool is_ranked(const Ls__Result *result, const char *workload, const char *target)
+bool coord_target_is_ranked(const Ls__Result *result, const char *workload, const char *target)
 {
     for (size_t i = 0; i < result->n_trials; i++) {
         if (belongs(result->trials[i], workload, target) &&
@@ -604,7 +604,8 @@ static const Ls__Summary *ranked_row(const Ls__Result *result, const char *workl
 {
     const Ls__Summary *row = coord_summary_find(result, workload, target, metric->name);
 
-    return row != NULL && row->n > 0 && is_ranked(result, workload, target) ? row : NULL;
+    return row != NULL && row->n > 0 && coord_target_is_ranked(result, workload, target) ? row
+                                                                                         : NULL;
 }
 
 static void count_places(const Ls__Result *result, const char *workload,

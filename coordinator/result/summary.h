@@ -61,6 +61,10 @@ bool coord_trial_counts(const Ls__Trial *trial);
  * Values that are equal all over place nobody: all 0. */
 void coord_places(const double *values, unsigned n, bool higher_is_better, unsigned *out_places);
 
+/* False: it is of another version than the plan is about, whose figures are shown, and compared
+ * with nobody's. */
+bool coord_target_is_ranked(const Ls__Result *result, const char *workload, const char *target);
+
 /* A trial of a warm-up round (schedule.discard): shown, and in no figure. */
 bool coord_trial_is_discarded(const Ls__Trial *trial);
 

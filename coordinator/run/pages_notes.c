@@ -104,10 +104,15 @@ static void note_ratio(struct pages_builder *b, const struct pages_figure *best,
     pages_keep(b, rc != LS_ENOMEM); /* LS_EINVAL: nothing to divide by */
 }
 
-static void note_ratios(struct pages_builder *b, const struct pages_figure *figures, size_t n)
+/* Of those that have a place. */
+static void note_ratios(struct pages_builder *b, struct pages_figure *figures, size_t all)
 {
-    size_t best = 0;
+    size_t best = 0, n = 0;
 
+    for (size_t i = 0; i < all; i++) {
+        if (coord_target_is_ranked(b->result, figures[i].workload, figures[i].target))
+            figures[n++] = figures[i];
+    }
     for (size_t i = 1; i < n; i++) {
         double mine = median_of(b, &figures[i]), its = median_of(b, &figures[best]);
 

@@ -10,6 +10,7 @@
 #include "coordinator/plan/plan_file.h"
 #include "coordinator/result/message.h"
 #include "coordinator/result/report.h"
+#include "coordinator/result/report_parts.h"
 #include "coordinator/result/summary.h"
 #include "coordinator/run/pages.h"
 #include "tests/coordinator/sample_result.h"
@@ -180,6 +181,39 @@ static void the_faults_of_a_table_are_said_below_it(void **state)
     rig_fini(&rig);
 }
 
+/* It is the fastest, and of another version than the plan is about. */
+static void another_version_is_shown_and_compared_with_nobody(void **state)
+{
+    static const char *const names[] = { "throughput_per_s", "cpu_ns_per_request" };
+    struct rig rig;
+    const Ls__Page *page;
+    struct ls_buf out;
+
+    (void)state;
+    rig_init(&rig);
+    for (size_t i = 1; i <= 3; i++)
+        assert_true(coord_message_string(&rig.result->trials[i]->outcome, "version_differs"));
+    assert_int_equal(coord_pages_build(rig.result, rig.plan.plan), LS_OK);
+    page = rig.result->pages[0];
+    assert_string_equal(row_of(page, "bun")->cells[0]->text, "49.3 k");
+    assert_false(has_note(page, "than node"));
+    for (size_t i = 0; i < LS_ARRAY_LEN(names); i++) {
+        const char *targets[] = { "bun", "node" };
+
+        assert_string_equal(
+            coord_report_best(rig.result, "burst", targets, 2, coord_metric_find(names[i])),
+            "node");
+    }
+    coord_message_clear(&rig.result->n_pages, &rig.result->pages);
+    ls_buf_init(&out, 1 << 20);
+    assert_int_equal(coord_report(rig.result, COORD_REPORT_TEXT,
+                                  &(struct coord_report_options){ .columns = 200 }, &out, NULL),
+                     LS_OK);
+    assert_null(strstr((const char *)out.data, "requests/s than"));
+    ls_buf_fini(&out);
+    rig_fini(&rig);
+}
+
 static void reports_show_the_tables_in_the_place_of_workloads(void **state)
 {
     static const char *const wanted[] = { "Burst against sustained", "+1.5 %", "~25.0 k",
@@ -231,6 +265,7 @@ int main(void)
         cmocka_unit_test(rows_are_targets_and_columns_what_the_plan_says),
         cmocka_unit_test(rows_may_be_workloads),
         cmocka_unit_test(the_faults_of_a_table_are_said_below_it),
+        cmocka_unit_test(another_version_is_shown_and_compared_with_nobody),
         cmocka_unit_test(reports_show_the_tables_in_the_place_of_workloads),
         cmocka_unit_test(every_failed_allocation_is_reported),
     };
