@@ -217,12 +217,16 @@ const char *const *coord_report_compared(const Ls__Result *result, const char *w
 {
     static const char *const closed[] = { "throughput_per_s", "cpu_ns_per_request", NULL };
     static const char *const open[] = { "response_time_p99_ns", "cpu_ns_per_request", NULL };
+    /* Each at the rate that its own search ended at: response times are those of different loads.
+     */
+    static const char *const searches[] = { "capacity_per_s", NULL };
     static const char *const runs[] = { "wall_median_ns", "process_peak_bytes", NULL };
     static const char *const nothing[] = { NULL };
     const Ls__Trial *trial = first_of(result, workload);
 
     return trial == NULL                ? nothing
            : trial->process != NULL     ? runs
+           : trial->capacity != NULL    ? searches
            : coord_trial_is_open(trial) ? open
                                         : closed;
 }

@@ -516,6 +516,17 @@ static bool is_open(const Ls__Result *result, const char *workload)
     return false;
 }
 
+/* Its trials end at a rate of their own each: their response times are not of one load. */
+static bool is_search(const Ls__Result *result, const char *workload)
+{
+    for (size_t i = 0; i < result->n_trials; i++) {
+        if (strcmp(result->trials[i]->workload, workload) == 0 &&
+            result->trials[i]->capacity != NULL)
+            return true;
+    }
+    return false;
+}
+
 const Ls__Summary *coord_summary_find(const Ls__Result *result, const char *workload,
                                       const char *target, const char *metric)
 {
@@ -704,10 +715,11 @@ static enum ls_err build_standings(Ls__Result *result, const char **workloads, s
         standing->n_places = n_targets;
     }
     for (size_t w = 0; w < n_workloads; w++) {
-        bool open = is_open(result, workloads[w]);
+        bool open = is_open(result, workloads[w]), search = is_search(result, workloads[w]);
 
         for (size_t m = 0; m < LS_ARRAY_LEN(metrics); m++) {
-            if (open ? metrics[m].ranked_open : metrics[m].ranked_closed)
+            if ((open ? metrics[m].ranked_open : metrics[m].ranked_closed) &&
+                (!search || metrics[m].series != RESPONSE))
                 count_places(result, workloads[w], &metrics[m], values, places);
         }
         count_scripts(result, workloads[w], values, places);

@@ -7,6 +7,7 @@
 
 #include "common/attr.h"
 #include "coordinator/result/message.h"
+#include "coordinator/result/report_parts.h"
 #include "coordinator/result/summary.h"
 #include "tests/coordinator/sample_result.h"
 #include "tests/support/failmalloc.h"
@@ -159,6 +160,33 @@ static void an_open_loop_ranks_no_throughput_for_that_was_given(void **state)
     ls__result__free_unpacked(result, NULL);
 }
 
+/* The one that takes more has the longer response times: of the rate that it takes. */
+static void searches_are_ranked_and_compared_by_their_capacity(void **state)
+{
+    static const struct sample_trial found[] = {
+        { "nginx", "hello", 1, 20000, 2.1, 0, 20000, VALID },
+        { "node", "hello", 1, 10000, 1.2, 0, 10000, VALID },
+    };
+    Ls__Result *result = sample_result(found, 2);
+    const char *const *compared;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        result->trials[i]->capacity = coord_message_new(&ls__capacity_result__descriptor);
+        assert_non_null(result->trials[i]->capacity);
+        result->trials[i]->capacity->rate_per_s = found[i].offered_per_s;
+    }
+    assert_int_equal(coord_summary_build(result), LS_OK);
+    assert_string_equal(result->standings[0]->target, "nginx");
+    assert_int_equal(result->standings[0]->firsts, 1);
+    assert_int_equal(result->standings[0]->metrics, 1);
+    assert_int_equal(result->standings[1]->firsts, 0);
+    compared = coord_report_compared(result, "hello");
+    assert_string_equal(compared[0], "capacity_per_s");
+    assert_null(compared[1]);
+    ls__result__free_unpacked(result, NULL);
+}
+
 static void there_are_no_places_where_nothing_counts(void **state)
 {
     static const struct sample_trial none[] = {
@@ -260,6 +288,7 @@ int main(void)
         cmocka_unit_test(medals_add_up_per_system_and_per_place),
         cmocka_unit_test(standings_count_places_over_all_ranked_metrics),
         cmocka_unit_test(an_open_loop_ranks_no_throughput_for_that_was_given),
+        cmocka_unit_test(searches_are_ranked_and_compared_by_their_capacity),
         cmocka_unit_test(there_are_no_places_where_nothing_counts),
         cmocka_unit_test(who_runs_alone_wins_nothing),
         cmocka_unit_test(ratios_are_of_the_trials_that_count),
