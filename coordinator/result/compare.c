@@ -107,15 +107,16 @@ static double fail_on_of(const struct coord_compare_options *options, const char
     return options->fail_on;
 }
 
-static bool is_judged(const Ls__Comparison *to, const Ls__Trial *like, const char *name)
+/* NULL: it has not been judged. */
+static Ls__ComparedMetric *row_of(const Ls__Comparison *to, const Ls__Trial *like, const char *name)
 {
     for (size_t i = 0; i < to->n_metrics; i++) {
         if (strcmp(to->metrics[i]->metric, name) == 0 &&
             strcmp(to->metrics[i]->workload, like->workload) == 0 &&
             strcmp(to->metrics[i]->target, like->target) == 0)
-            return true;
+            return to->metrics[i];
     }
-    return false;
+    return NULL;
 }
 
 static void compare_metric(struct job *job, const Ls__Trial *like, const char *name)
@@ -128,7 +129,7 @@ static void compare_metric(struct job *job, const Ls__Trial *like, const char *n
 
     na = collect(job->a, like, metric, job->values);
     nb = collect(job->b, like, metric, job->values + na);
-    if (na == 0 || nb == 0 || is_judged(job->to, like, name))
+    if (na == 0 || nb == 0 || row_of(job->to, like, name) != NULL)
         return;
     row = coord_message_append(&job->to->n_metrics, &job->to->metrics,
                                &ls__compared_metric__descriptor);
@@ -144,15 +145,14 @@ static void compare_metric(struct job *job, const Ls__Trial *like, const char *n
 /* Of one search on each side the runs tell nothing, but each knows how sure it is. */
 static void take_intervals(struct job *job, const Ls__Trial *like)
 {
-    Ls__ComparedMetric *row =
-        job->to->n_metrics > 0 ? job->to->metrics[job->to->n_metrics - 1] : NULL;
+    Ls__ComparedMetric *row = job->nomem ? NULL : row_of(job->to, like, CAPACITY);
     const Ls__Trial *a = first_of(job->a, like->workload, like->target);
     const Ls__Trial *b = first_of(job->b, like->workload, like->target);
 
-    if (row == NULL || strcmp(row->metric, CAPACITY) != 0 || row->n_a != 1 || row->n_b != 1 ||
-        a == NULL || b == NULL || a->capacity == NULL || b->capacity == NULL ||
-        !(a->capacity->low_per_s > 0) || !(b->capacity->low_per_s > 0) ||
-        !(a->capacity->high_per_s > 0) || !(b->capacity->high_per_s > 0))
+    if (row == NULL || row->n_a != 1 || row->n_b != 1 || a == NULL || b == NULL ||
+        a->capacity == NULL || b->capacity == NULL || !(a->capacity->low_per_s > 0) ||
+        !(b->capacity->low_per_s > 0) || !(a->capacity->high_per_s > 0) ||
+        !(b->capacity->high_per_s > 0))
         return; /* a lower bound is comparable with nothing */
     row->by_intervals = true;
     row->low_a = a->capacity->low_per_s;

@@ -381,6 +381,32 @@ static void each_metric_has_a_threshold_of_its_own(void **state)
     coord_thresholds_fini(&thresholds);
 }
 
+/* Wherever it stands among the others. */
+static void a_search_s_threshold_is_judged_by_its_intervals(void **state)
+{
+    static const char *const files[] = {
+        "fail_on:\n  capacity_per_s: 5%\n  cpu_ns_per_request: 50%\n",
+        "fail_on:\n  cpu_ns_per_request: 50%\n  capacity_per_s: 5%\n",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LS_ARRAY_LEN(files); i++) {
+        struct coord_thresholds thresholds;
+        struct coord_compare_options options = { .thresholds = &thresholds };
+        struct pair pair = pair_of(searched(5000, 4900, 5100), searched(4000, 3900, 4100));
+        struct ls_diag diag = { .text = "" };
+
+        assert_int_equal(thresholds_of(files[i], &thresholds, &diag), LS_OK);
+        assert_int_equal(compared(&pair, &options), LS_OK);
+        assert_true(metric(&pair, "capacity_per_s")->by_intervals);
+        assert_string_equal(metric(&pair, "capacity_per_s")->finding, "worse");
+        assert_int_equal(pair.all->comparisons[0]->failed, 1);
+        assert_int_equal(pair.all->comparisons[0]->undecided, 0);
+        drop(&pair);
+        coord_thresholds_fini(&thresholds);
+    }
+}
+
 static void what_is_no_threshold_is_refused_at_its_place(void **state)
 {
     static const char *const bad[] = { "fail_on: {throughput: 5%}",
@@ -434,6 +460,7 @@ int main(void)
         cmocka_unit_test(another_host_is_said),
         cmocka_unit_test(names_are_data),
         cmocka_unit_test(each_metric_has_a_threshold_of_its_own),
+        cmocka_unit_test(a_search_s_threshold_is_judged_by_its_intervals),
         cmocka_unit_test(what_is_no_threshold_is_refused_at_its_place),
         cmocka_unit_test(the_headline_counts_findings),
     };
