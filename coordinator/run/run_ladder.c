@@ -47,8 +47,9 @@ static enum ls_err add_rung(struct ladder *l, uint32_t pass, uint32_t connection
     rung->pass = pass;
     rung->connections = connections;
     rung->throughput_per_s = measured->throughput_per_s;
-    rung->useful =
-        is_done(measured) && measured->throughput_per_s > 0 && cause.by != COORD_LIMITED_BY_CLIENT;
+    rung->useful = is_done(measured) && measured->throughput_per_s > 0 &&
+                   measured->verdict != LS__VERDICT__VERDICT_INVALID &&
+                   cause.by != COORD_LIMITED_BY_CLIENT;
     if (measured->service_time != NULL) {
         rung->p50_ns = measured->service_time->p50_ns;
         rung->p99_ns = measured->service_time->p99_ns;
@@ -188,7 +189,7 @@ static enum ls_err finish(struct ladder *l, int64_t took_ns, struct ls_diag *dia
     if (n == 0)
         coord_verdict_add(l->kept, "ladder_useless", LS__VERDICT__VERDICT_INVALID,
                           "no rung of the ladder measured the server: the clients were the limit, "
-                          "or it did not answer");
+                          "it did not answer, or what it answered does not count");
     l->result->took_ns = took_ns;
     l->r->invalid |= l->kept->verdict == LS__VERDICT__VERDICT_INVALID;
     l->r->incomplete |= strcmp(l->kept->status, "done") != 0;
