@@ -31,6 +31,7 @@ struct metric {
     Ls__ScriptMetric *message; /* owned, until it is the trial's */
     struct values values;
     bool varies; /* its checksum */
+    bool mixed;  /* its unit or direction: its values are not of one kind */
 };
 
 struct coord_process {
@@ -158,6 +159,11 @@ static bool count_outcome(struct coord_process *p, const Ls__ProcessRun *run)
     return true;
 }
 
+static const char *direction_of(const Ls__ScriptValue *value)
+{
+    return value->higher_is_better ? "higher" : "lower";
+}
+
 static struct metric *metric_of(struct coord_process *p, const Ls__ScriptValue *value)
 {
     struct metric *grown;
@@ -176,7 +182,7 @@ static struct metric *metric_of(struct coord_process *p, const Ls__ScriptValue *
         !coord_message_string(&message->unit, value->unit) ||
         !coord_message_string(&message->checksum, value->checksum) ||
         !coord_message_string(&message->not_applicable, value->not_applicable) ||
-        !coord_message_string(&message->better, value->higher_is_better ? "higher" : "lower")) {
+        !coord_message_string(&message->better, direction_of(value))) {
         coord_message_free(message);
         return NULL;
     }
@@ -191,6 +197,9 @@ static bool add_metric(struct coord_process *p, const Ls__ScriptValue *value)
     if (metric == NULL)
         return false;
     metric->varies |= strcmp(metric->message->checksum, value->checksum) != 0;
+    if (value->not_applicable[0] == '\0' && metric->message->not_applicable[0] == '\0')
+        metric->mixed |= strcmp(metric->message->unit, value->unit) != 0 ||
+                         strcmp(metric->message->better, direction_of(value)) != 0;
     return value->not_applicable[0] != '\0' || add(&metric->values, value->value);
 }
 
@@ -370,16 +379,18 @@ static const Ls__ScriptMetric *find_metric(const Ls__Trial *trial, const char *n
     return NULL;
 }
 
-/* The first trial of the workload that counts and printed a checksum for it. */
+/* The first trial of the workload that counts and printed it; with a checksum, if that is asked
+ * for.
+ */
 static const Ls__Trial *reference_of(const Ls__Result *earlier, const Ls__Trial *trial,
-                                     const char *name)
+                                     const char *name, bool checksum)
 {
     for (size_t i = 0; earlier != NULL && i < earlier->n_trials; i++) {
         const Ls__Trial *other = earlier->trials[i];
         const Ls__ScriptMetric *metric =
             strcmp(other->workload, trial->workload) == 0 ? find_metric(other, name) : NULL;
 
-        if (metric != NULL && metric->checksum[0] != '\0' &&
+        if (metric != NULL && (checksum ? metric->checksum[0] != '\0' : metric->value != NULL) &&
             other->verdict != LS__VERDICT__VERDICT_INVALID)
             return other;
     }
@@ -391,7 +402,7 @@ static void judge_checksums(const struct coord_process *p, Ls__Trial *trial,
 {
     for (size_t i = 0; i < trial->process->n_metrics; i++) {
         const Ls__ScriptMetric *metric = trial->process->metrics[i];
-        const Ls__Trial *other = reference_of(earlier, trial, metric->name);
+        const Ls__Trial *other = reference_of(earlier, trial, metric->name, true);
         const char *wanted = other != NULL ? find_metric(other, metric->name)->checksum : "";
 
         if (p->metrics[i].varies)
@@ -405,6 +416,29 @@ static void judge_checksums(const struct coord_process *p, Ls__Trial *trial,
                 "not compute the same",
                 metric->name, metric->checksum[0] != '\0' ? metric->checksum : "none", other->index,
                 other->target, wanted);
+    }
+}
+
+/* Milliseconds and seconds have no median, and are not to be ranked. */
+static void judge_units(const struct coord_process *p, Ls__Trial *trial, const Ls__Result *earlier)
+{
+    for (size_t i = 0; i < trial->process->n_metrics; i++) {
+        const Ls__ScriptMetric *metric = trial->process->metrics[i], *wanted;
+        const Ls__Trial *other = reference_of(earlier, trial, metric->name, false);
+
+        wanted = other != NULL ? find_metric(other, metric->name) : metric;
+        if (p->metrics[i].mixed)
+            coord_verdict_add(trial, "unit_varies", LS__VERDICT__VERDICT_INVALID,
+                              "metric %s has not the same unit and direction in all runs",
+                              metric->name);
+        else if (metric->value != NULL && (strcmp(wanted->unit, metric->unit) != 0 ||
+                                           strcmp(wanted->better, metric->better) != 0))
+            coord_verdict_add(
+                trial, "unit_differs", LS__VERDICT__VERDICT_INVALID,
+                "metric %s is in %.16s, better %.8s, and in trial %u (%.64s) it was in "
+                "%.16s, better %.8s",
+                metric->name, metric->unit, metric->better, other->index, other->target,
+                wanted->unit, wanted->better);
     }
 }
 
@@ -430,5 +464,6 @@ void coord_process_judge(const struct coord_process *p, Ls__Trial *trial, const 
     if (trial->process == NULL)
         return;
     judge_checksums(p, trial, earlier);
+    judge_units(p, trial, earlier);
     judge_quiet(p, trial);
 }

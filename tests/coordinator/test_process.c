@@ -240,6 +240,65 @@ static void checksums_have_to_agree_between_runs_and_targets(void **state)
     ls__trial__free_unpacked(first, NULL);
 }
 
+/* A trial whose script printed a in these units, run by run. */
+static Ls__Trial *trial_in(const char *const *units, size_t count, bool higher,
+                           const Ls__Result *earlier)
+{
+    Ls__Workload workload;
+    Ls__Process process;
+    struct coord_process *p = create(&workload, &process);
+    Ls__Trial *trial = malloc(sizeof(*trial));
+
+    assert_non_null(trial);
+    for (size_t i = 0; i < count; i++) {
+        Ls__ProcessRun run = run_of((uint32_t)i + 1, 10);
+        Ls__ScriptValue value = LS__SCRIPT_VALUE__INIT, *values[] = { &value };
+
+        value.name = ls_pb_text("a");
+        value.value = 1;
+        value.unit = ls_pb_text(units[i]);
+        value.higher_is_better = higher;
+        run.values = values;
+        run.n_values = 1;
+        assert_int_equal(report(p, &run), LS_OK);
+    }
+    ls__trial__init(trial);
+    trial->target = strdup("one");
+    trial->workload = strdup("w");
+    assert_int_equal(coord_process_finish(p, trial, NULL, NULL), LS_OK);
+    coord_process_judge(p, trial, earlier);
+    coord_process_destroy(p);
+    return trial;
+}
+
+static void units_and_directions_have_to_agree_between_runs_and_targets(void **state)
+{
+    static const char *const ms[] = { "ms", "ms" }, *const s[] = { "s", "s" },
+                             *const both[] = { "ms", "s" };
+    Ls__Trial *first = trial_in(ms, 2, false, NULL), *trials[] = { first }, *trial;
+    Ls__Result earlier = LS__RESULT__INIT;
+
+    (void)state;
+    assert_int_equal(first->verdict, LS__VERDICT__VERDICT_VALID);
+    earlier.trials = trials;
+    earlier.n_trials = 1;
+    trial = trial_in(ms, 2, false, &earlier);
+    assert_int_equal(trial->verdict, LS__VERDICT__VERDICT_VALID);
+    ls__trial__free_unpacked(trial, NULL);
+    trial = trial_in(s, 2, false, &earlier);
+    assert_true(has_reason(trial, "unit_differs"));
+    assert_int_equal(trial->verdict, LS__VERDICT__VERDICT_INVALID);
+    ls__trial__free_unpacked(trial, NULL);
+    trial = trial_in(ms, 2, true, &earlier);
+    assert_true(has_reason(trial, "unit_differs"));
+    ls__trial__free_unpacked(trial, NULL);
+    trial = trial_in(both, 2, false, NULL);
+    assert_true(has_reason(trial, "unit_varies"));
+    assert_int_equal(trial->verdict, LS__VERDICT__VERDICT_INVALID);
+    ls__trial__free_unpacked(trial, NULL);
+    ls__trial__free_unpacked(first, NULL);
+}
+
 static void others_on_the_cpus_are_told(void **state)
 {
     Ls__Workload workload;
@@ -275,6 +334,7 @@ int main(void)
         cmocka_unit_test(no_run_is_no_measurement),
         cmocka_unit_test(a_report_that_makes_no_sense_is_refused),
         cmocka_unit_test(checksums_have_to_agree_between_runs_and_targets),
+        cmocka_unit_test(units_and_directions_have_to_agree_between_runs_and_targets),
         cmocka_unit_test(others_on_the_cpus_are_told),
     };
 
