@@ -15,6 +15,9 @@
 #define MEMORY_MIN      (UINT64_C(4) << 20)
 #define MARKER_MAX      1000u
 #define METRIC_NAME_MAX 64u
+/* agent/host/output.c, coordinator/run/process.c */
+#define METRIC_UNIT_MAX     16u
+#define METRIC_CHECKSUM_MAX 128u
 
 void coord_plan_check_pattern(struct coord_plan_checker *c, const ProtobufCMessage *message,
                               const char *field, const char *pattern)
@@ -68,6 +71,23 @@ static bool is_metric_name(const char *name)
     return len > 0 && len <= METRIC_NAME_MAX && name[len] == '\0';
 }
 
+/* As scripts may print them: what is longer no run's report would be taken with. */
+static void check_metric_words(struct coord_plan_checker *c, const Ls__ProcessMetric *m)
+{
+    const struct {
+        const char *field;
+        const char *text;
+        size_t most;
+    } words[] = { { "unit", m->unit, METRIC_UNIT_MAX },
+                  { "checksum", m->checksum, METRIC_CHECKSUM_MAX } };
+
+    for (size_t i = 0; i < LS_ARRAY_LEN(words); i++) {
+        if (words[i].text != NULL && strlen(words[i].text) > words[i].most)
+            coord_plan_check_say(c, &m->base, words[i].field, -1, "is longer than %zu bytes",
+                                 words[i].most);
+    }
+}
+
 static void check_metrics(struct coord_plan_checker *c, const Ls__Process *p)
 {
     if (!coord_plan_check_few(c, &p->base, "metrics", p->n_metrics))
@@ -75,6 +95,7 @@ static void check_metrics(struct coord_plan_checker *c, const Ls__Process *p)
     for (size_t i = 0; i < p->n_metrics; i++) {
         const Ls__ProcessMetric *m = p->metrics[i];
 
+        check_metric_words(c, m);
         if (m->name == NULL || !is_metric_name(m->name)) {
             coord_plan_check_say(c, &m->base, "name", -1,
                                  m->name == NULL
