@@ -91,13 +91,14 @@ void coord_part_published_cell(const Ls__Result *result, const char *workload, c
                                const char *metric, struct coord_table *out)
 {
     const Ls__Reference *p = find_published(result, workload, target, metric);
-    char text[80];
+    char number[48], text[100];
 
     if (p == NULL) {
         coord_table_none(out);
         return;
     }
-    (void)snprintf(text, sizeof(text), "%.6g %.40s", p->value, p->unit);
+    (void)snprintf(text, sizeof(text), "%s %.40s",
+                   coord_unit_exact(p->value, number, sizeof(number)), p->unit);
     coord_table_text(out, text, COORD_STYLE_NONE);
 }
 
@@ -308,11 +309,13 @@ void coord_part_cells(const Ls__Result *result, const char *workload, struct coo
     }
     for (size_t i = 0; i < result->n_published; i++) {
         const Ls__Reference *p = result->published[i];
+        char number[48];
 
         if (strcmp(p->workload, workload) == 0)
             say(to, COORD_STYLE_NONE,
-                "published of %.64s, not ranked: %.64s %.6g %.40s (%.200s, %.40s)", p->target,
-                p->metric, p->value, p->unit, p->source, p->date);
+                "published of %.64s, not ranked: %.64s %s %.40s (%.200s, %.40s)", p->target,
+                p->metric, coord_unit_exact(p->value, number, sizeof(number)), p->unit, p->source,
+                p->date);
     }
 }
 

@@ -367,11 +367,40 @@ static void a_report_that_is_too_large_is_an_error(void **state)
     ls__result__free_unpacked(result, NULL);
 }
 
+/* Not rounded: it is not ours to do so. */
+static void published_figures_are_shown_as_they_were_given(void **state)
+{
+    static const struct sample_trial two[] = { { "nginx", "hello", 1, 50000, 1.2, 9, 0, VALID },
+                                               { "node", "hello", 1, 30000, 2.1, 20, 0, VALID } };
+    static const enum coord_report_format formats[] = { COORD_REPORT_TEXT, COORD_REPORT_MARKDOWN };
+    Ls__Result *result = sample_result(two, 2);
+    Ls__Reference *published =
+        coord_message_append(&result->n_published, &result->published, &ls__reference__descriptor);
+
+    (void)state;
+    assert_non_null(published);
+    published->value = 1234567.5;
+    assert_true(coord_message_string(&published->target, "node") &&
+                coord_message_string(&published->workload, "hello") &&
+                coord_message_string(&published->metric, "throughput_per_s") &&
+                coord_message_string(&published->unit, "req/s") &&
+                coord_message_string(&published->source, "there") &&
+                coord_message_string(&published->date, "2026-05-01"));
+    for (size_t i = 0; i < LS_ARRAY_LEN(formats); i++) {
+        char *text = render(result, formats[i], &(struct coord_report_options){ .columns = 200 });
+
+        assert_non_null(strstr(text, "1234567.5 req/s"));
+        free(text);
+    }
+    ls__result__free_unpacked(result, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_comparison_reads_well_at_any_width),
         cmocka_unit_test(what_is_not_valid_is_not_published_as_a_figure),
+        cmocka_unit_test(published_figures_are_shown_as_they_were_given),
         cmocka_unit_test(open_loops_tell_response_times),
         cmocka_unit_test(a_single_trial_is_told_in_detail),
         cmocka_unit_test(a_run_that_did_not_get_far_says_so),
