@@ -123,14 +123,27 @@ static bool is_short(const char *text, size_t most)
     return strlen(text) <= most;
 }
 
+/* A word or two that may stand in a line of runs.csv: "signal SEGV", "after 1.5 s". */
+static bool is_plain(const char *text, size_t most)
+{
+    static const char may_begin[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+
+    for (size_t i = 0; text[i] != '\0'; i++) {
+        if (strchr(may_begin, text[i]) == NULL && (i == 0 || strchr(" _.+-", text[i]) == NULL))
+            return false;
+    }
+    return is_short(text, most);
+}
+
 static bool makes_sense(const Ls__ProcessRun *run)
 {
     bool fine = is_amount(run->start_ns) && is_amount(run->wall_ns) && is_amount(run->user_ns) &&
                 is_amount(run->system_ns) && run->peak_bytes <= (uint64_t)NS_MOST &&
                 run->marker_rss_bytes <= (uint64_t)NS_MOST &&
-                run->output_bytes <= (uint64_t)NS_MOST && is_short(run->outcome, 16) &&
-                run->outcome[0] != '\0' && is_short(run->detail, 80) &&
-                is_short(run->output_sha256, 64) && run->n_values <= METRICS_MOST;
+                run->output_bytes <= (uint64_t)NS_MOST && is_plain(run->outcome, 16) &&
+                run->outcome[0] != '\0' && is_plain(run->detail, 80) &&
+                is_plain(run->output_sha256, 64) && run->n_values <= METRICS_MOST;
 
     for (size_t i = 0; i < run->n_values && fine; i++)
         fine = isfinite(run->values[i]->value) && is_short(run->values[i]->name, 64) &&

@@ -151,11 +151,23 @@ static void spoil_value(Ls__ProcessRun *run, Ls__ScriptValue *value)
     value->value = NAN;
 }
 
+static void spoil_line(Ls__ProcessRun *run, Ls__ScriptValue *value)
+{
+    (void)value;
+    run->detail = ls_pb_text("exit 0,1,x\n8,measure");
+}
+
+static void spoil_cell(Ls__ProcessRun *run, Ls__ScriptValue *value)
+{
+    (void)value;
+    run->detail = ls_pb_text("=1+1");
+}
+
 static void a_report_that_makes_no_sense_is_refused(void **state)
 {
     static void (*const spoils[])(Ls__ProcessRun *,
-                                  Ls__ScriptValue *) = { spoil_wall, spoil_outcome, spoil_peak,
-                                                         spoil_value };
+                                  Ls__ScriptValue *) = { spoil_wall,  spoil_outcome, spoil_peak,
+                                                         spoil_value, spoil_line,    spoil_cell };
 
     (void)state;
     for (size_t i = 0; i < LS_ARRAY_LEN(spoils); i++) {
