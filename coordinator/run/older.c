@@ -123,6 +123,13 @@ static bool runs_again(const struct coord_older *older, const struct row *row)
     return false;
 }
 
+/* Probes and rungs are in folders of their own, which are not the trial's. */
+static bool has_parts(const Ls__Workload *workload)
+{
+    return workload->load != NULL && (workload->load->law_case == LS__LOAD__LAW_CAPACITY ||
+                                      workload->load->law_case == LS__LOAD__LAW_LADDER);
+}
+
 /* Why the row is not taken, in why; "" if it is. */
 static enum ls_err judge(const struct coord_older *older, const Ls__Trial *trial, char *why,
                          size_t why_bytes, struct ls_diag *diag)
@@ -143,6 +150,11 @@ static enum ls_err judge(const struct coord_older *older, const Ls__Trial *trial
     why[0] = '\0';
     if (target == NULL || workload == NULL || !coord_workload_has_target(workload, target->name)) {
         (void)snprintf(why, why_bytes, "the plan has no such row any more");
+        return LS_OK;
+    }
+    if (has_parts(workload)) {
+        (void)snprintf(why, why_bytes,
+                       "the parts of a search or a ladder are not copied: run it again");
         return LS_OK;
     }
     rc = coord_older_row_sha256(target, workload, older->base_dir, hex, diag);

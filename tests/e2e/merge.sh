@@ -73,6 +73,23 @@ echo 'echo 2' >scripts/hello.sh
 expect "0 4" "$lockstep" run scripts/plan.yaml --only two --merge scripts-1 --out scripts-3 --json -q
 holds out 'r.merged[0].rows.length === 0 && r.merged[0].left[0].startsWith("one/hello: the plan, a file that it names")'
 
+# The parts of a ladder are folders of their own, and not taken over.
+cat >ladder.yaml <<PLAN
+$(plan_head ladder 1)
+targets:
+  - {name: one, command: ["$agent", respond, --listen, "{host}:{port}", --die-with-parent], port: $1}
+  - {name: two, command: ["$agent", respond, --listen, "{host}:{port}", --die-with-parent], port: $2}
+workloads:
+  - name: hello
+    http: {requests: [{path: /}]}
+    warmup: 100ms
+    load: {ladder: {connections: [1, 2], each: 500ms, passes: 1}}
+PLAN
+expect "0 4" "$lockstep" run ladder.yaml --only one --out ladder-1 -q
+expect "0 4" "$lockstep" run ladder.yaml --only two --merge ladder-1 --out ladder-2 --json -q
+holds out 'r.merged[0].rows.length === 0 && r.merged[0].left.join() === "one/hello: the parts of a search or a ladder are not copied: run it again"'
+expect 0 "$lockstep" verify ladder-2
+
 # Another machine, or a changed file: refused, and nothing was run.
 printf 'Hello, World!' >suite/body
 echo changed >>first/page/trials/001-one-hello-r0/merged.hlog
