@@ -4,7 +4,8 @@
 
 #include "coordinator/result/message.h"
 
-#define RECOVERED 0.5 /* of what is left after the fall: held for so long at the end */
+#define RECOVERED      0.5 /* of what is left after the fall: held for so long at the end */
+#define ANSWERED_LEAST 0.5 /* of what was due: less is no server that holds anything */
 
 static const double step_shares[COORD_PROFILE_STEP_COUNT] = { 0.5, 0.8, 1.0, 1.2, 1.5,
                                                               1.2, 1.0, 0.8, 0.5 };
@@ -20,8 +21,9 @@ double coord_profile_burst(size_t i)
     return burst_shares[i];
 }
 
-/* What ended in [from, to), and what of it broke the limit. */
+/* What became due and what ended in [from, to), and what of that broke the limit. */
 struct sum {
+    double due;
     double ended;
     double breaking;
     double ok;
@@ -33,6 +35,7 @@ static void add_interval(const struct coord_profile_spec *spec, const Ls__Interv
     double slower = spec->limit < interval->n_slower ? (double)interval->slower[spec->limit] : 0;
     double ended = (double)interval->completed + (double)interval->errors;
 
+    sum->due += (double)interval->scheduled;
     sum->ok += (double)interval->completed;
     sum->ended += ended;
     sum->breaking += fmin(slower + (double)interval->errors, ended);
@@ -52,9 +55,17 @@ static struct sum sum_of(const struct coord_profile_spec *spec, const Ls__Trial 
     return sum;
 }
 
+/* Nothing of what was due has ended: all of it is too late. */
 static double share_of(const struct sum *sum)
 {
-    return sum->ended > 0 ? sum->breaking / sum->ended : 0;
+    return sum->ended > 0 ? sum->breaking / sum->ended : sum->due > 0 ? 1 : 0;
+}
+
+/* A server that hangs breaks nothing, for nothing ends. */
+static bool holds(const struct coord_profile_spec *spec, const struct sum *sum, double share)
+{
+    return sum->ended > 0 && sum->ended >= ANSWERED_LEAST * sum->due &&
+           share <= spec->allowed_share;
 }
 
 /* ---- up and down */
@@ -110,7 +121,7 @@ static void find_recovery(const struct coord_profile_spec *spec, const Ls__Trial
         if (interval->at_ns >= end_ns || interval->at_ns < fall_ns)
             continue;
         add_interval(spec, interval, &sum);
-        if (share_of(&sum) <= spec->allowed_share)
+        if (holds(spec, &sum, share_of(&sum)))
             since_ns = interval->at_ns;
     }
     out->recovered = end_ns - since_ns >= (int64_t)(RECOVERED * (double)(end_ns - fall_ns));
@@ -152,7 +163,7 @@ bool coord_profile_read_bursts(const struct coord_profile_spec *spec, const Ls__
             return false;
         burst->rate_per_s = rate;
         burst->share = fmin(1, sum.breaking / (rate * (double)COORD_PROFILE_BURST_NS / 1e9));
-        burst->holds = burst->share <= spec->allowed_share;
+        burst->holds = holds(spec, &sum, burst->share);
         all_held = all_held && burst->holds;
         if (all_held)
             out->burst_per_s = rate;

@@ -93,6 +93,31 @@ static void overload_collapses_and_recovery_takes_as_long_as_the_backlog(void **
     coord_message_free(trial);
 }
 
+/* It takes what the overload brings and never answers again; nothing has timed out by the end. */
+static void a_server_that_hangs_neither_recovers_nor_holds_a_burst(void **state)
+{
+    Ls__Trial *trial = empty();
+    Ls__CapacityProfile *p = made();
+
+    (void)state;
+    for (unsigned i = 0; i < 400; i++) {
+        add(trial, i < 60 ? 40 : 0, 0, 0);
+        trial->intervals[i]->scheduled = 40;
+    }
+    assert_true(coord_profile_read_steps(&spec, trial, p));
+    assert_false(p->recovered);
+    assert_true(p->steps[8]->share >= 1);
+    assert_true(p->steps[0]->share <= 0);
+    for (unsigned i = 0; i < 60; i++)
+        trial->intervals[i]->completed = 0;
+    assert_true(coord_profile_read_bursts(&spec, trial, p));
+    for (size_t i = 0; i < p->n_bursts; i++)
+        assert_false(p->bursts[i]->holds);
+    assert_true(p->burst_per_s <= 0);
+    coord_message_free(p);
+    coord_message_free(trial);
+}
+
 /* 0.9 s of backlog would have taken longer than there was; here there is a tenth of it. */
 static void a_server_that_recovers_is_told_when(void **state)
 {
@@ -151,6 +176,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(overload_collapses_and_recovery_takes_as_long_as_the_backlog),
+        cmocka_unit_test(a_server_that_hangs_neither_recovers_nor_holds_a_burst),
         cmocka_unit_test(a_server_that_recovers_is_told_when),
         cmocka_unit_test(what_fails_breaks_the_limit_too),
         cmocka_unit_test(a_burst_is_judged_by_what_was_due_in_it),
