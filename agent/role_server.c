@@ -386,12 +386,13 @@ static void send_log_cut(struct server *s)
                agent_session_trial(s->env.session));
 }
 
-/* Nothing for a single one, whose end is that of the target. */
+/* Nothing for a single one, whose end is that of the target, nor for a target that its services did
+ * not let begin. */
 static size_t exits_of(const struct server *s, char **out)
 {
     size_t n = 0;
 
-    for (; s->other_count > 0 && n <= s->other_count; n++)
+    for (; s->target != NULL && s->other_count > 0 && n <= s->other_count; n++)
         out[n] = ls_pb_text(host_target_instance_exit(s->target, n));
     return n;
 }

@@ -9,6 +9,7 @@
 
 #include "agent/host/target.h"
 #include "agent/session.h"
+#include "common/clock.h"
 #include "common/msg_model.h"
 #include "common/msg_yaml.h"
 #include "common/transport.h"
@@ -71,12 +72,13 @@ static const char *const loads[] = {
 
 /* ---- an agent */
 
-static unsigned failures, prepared;
+static unsigned failures, prepared, servers;
 
 static enum ls_err report(void *ctx, Ls__Envelope *envelope)
 {
     (void)ctx;
     failures += envelope->body_case == LS__ENVELOPE__BODY_PHASE && envelope->phase->failure != NULL;
+    servers += envelope->body_case == LS__ENVELOPE__BODY_SERVER;
     return LS_OK;
 }
 
@@ -274,6 +276,38 @@ static void a_server_survives_every_number(void **state)
     assert_true(holes > 1000 && prepared > 300);
 }
 
+static void a_target_of_several_instances_is_reported_though_its_service_did_not_start(void **state)
+{
+    Ls__Prepare *prepare = prepare_with(protocols[0], loads[0]);
+    Ls__Prepare *other = prepare_with(protocols[LS_ARRAY_LEN(protocols) - 1], loads[0]);
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    struct agent_session *session = NULL;
+
+    (void)state;
+    failures = servers = 0;
+    prepare->target->instances = 2;
+    prepare->target->has_instances = 1;
+    prepare->target->services = other->workload->services;
+    prepare->target->n_services = other->workload->n_services;
+    other->workload->services = NULL;
+    other->workload->n_services = 0;
+    envelope.body_case = LS__ENVELOPE__BODY_PREPARE;
+    envelope.prepare = prepare;
+    assert_int_equal(
+        agent_session_create(&agent_role_server, tmp.path, &env, wake, NULL, &session, NULL),
+        LS_OK);
+    agent_session_command(session, &envelope, 1);
+    for (unsigned i = 0; i < 2000 && servers == 0; i++) {
+        agent_session_poll(session, ls_clock_mono_ns());
+        ls_clock_sleep_until(ls_clock_mono_ns() + 5 * LS_NS_PER_MS);
+    }
+    assert_int_equal(servers, 1);
+    assert_true(failures > 0);
+    agent_session_destroy(session);
+    ls__prepare__free_unpacked(prepare, NULL);
+    ls__prepare__free_unpacked(other, NULL);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +315,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_server_survives_every_hole),
         cmocka_unit_test(a_client_survives_every_number),
         cmocka_unit_test(a_server_survives_every_number),
+        cmocka_unit_test(
+            a_target_of_several_instances_is_reported_though_its_service_did_not_start),
     };
     struct agent_policy *policy = NULL;
     int failed;
