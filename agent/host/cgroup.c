@@ -562,7 +562,9 @@ static bool is_orphan(const char *name)
     if (sscanf(name, PREFIX "%lu-%d-%" SCNu64 "-", &pid_namespace, &pid, &start) != 3 ||
         pid_namespace != host.pid_namespace)
         return false;
-    return !host_proc_read((pid_t)pid, &proc) || proc.start_ticks != start;
+    if (host_proc_read((pid_t)pid, &proc))
+        return proc.start_ticks != start;
+    return kill((pid_t)pid, 0) != 0 && errno == ESRCH; /* else it is hidden, and not gone */
 }
 
 static void sweep(const char *above)
