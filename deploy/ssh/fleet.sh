@@ -167,6 +167,9 @@ up() {
             server=?* | client=?*) ;;
             *) die 2 "up: --ssh $word: server=HOST or client=HOST is expected" ;;
             esac
+            case ${word#*=} in
+            -* | *@-*) die 2 "up: --ssh $word: ssh would take a host that begins with a dash for an option" ;;
+            esac
         done
     done
     make_authority "$address"

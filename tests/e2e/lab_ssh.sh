@@ -43,6 +43,10 @@ expect 2 up --ssh "$clients"
 says err '--listen URL is missing'
 expect 2 up --ssh "somewhere" --listen "$url"
 says err 'server=HOST or client=HOST is expected'
+for host in -oProxyCommand=false nobody@-oProxyCommand=false; do
+    expect 2 up --ssh "$server,client=$host" --listen "$url"
+    says err 'begins with a dash'
+done
 expect 2 up --ssh "$server" --listen tls+tcp://127.0.0.1:7000
 says err 'other hosts cannot dial 127.0.0.1'
 expect 3 up --ssh "$server,client=10.111.9.9" --listen "$url"
