@@ -20,6 +20,7 @@
 #define MOUNTINFO_MAX  (256u << 10)
 #define SELF_MAX       8192u
 #define PROCS_MAX      16384u
+#define BELOW_MAX      32u
 #define PREFIX         "lockstep-"
 
 /* The hierarchies that are of use. */
@@ -187,13 +188,6 @@ int host_cgroup_join(const char *folder)
     return put(folder, "cgroup.procs", "0");
 }
 
-bool host_cgroup_is_empty(const char *folder)
-{
-    char text[64];
-
-    return !get(folder, "cgroup.procs", text, sizeof(text)) || text[0] == '\0';
-}
-
 /* Frozen, so that nothing forks and no number changes hands meanwhile. */
 static void kill_frozen(const char *folder)
 {
@@ -224,11 +218,33 @@ void host_cgroup_kill(const char *folder)
         kill_frozen(folder);
 }
 
+/* With those that a target has made below its own; what somebody still is in stays. */
+static bool remove_with_below(const char *folder, unsigned depth)
+{
+    char path[HOST_CGROUP_PATH + 64];
+    struct dirent *entry;
+    DIR *dir;
+
+    if (rmdir(folder) == 0 || errno == ENOENT)
+        return true;
+    if (errno != EBUSY || depth == BELOW_MAX)
+        return false;
+    dir = opendir(folder);
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (entry->d_type == DT_DIR && strcmp(entry->d_name, ".") != 0 &&
+            strcmp(entry->d_name, "..") != 0 && join(path, folder, entry->d_name))
+            (void)remove_with_below(path, depth + 1); /* seen in whether folder can be removed */
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+    return rmdir(folder) == 0 || errno == ENOENT;
+}
+
 bool host_cgroup_remove(const char *folder)
 {
     int64_t give_up_ns = ls_clock_mono_ns() + REMOVE_WAIT_NS;
 
-    while (rmdir(folder) != 0 && errno != ENOENT) {
+    while (!remove_with_below(folder, 0)) {
         if (errno != EBUSY || ls_clock_mono_ns() >= give_up_ns)
             return false;
         ls_clock_sleep_until(ls_clock_mono_ns() + LS_NS_PER_MS / 2);
@@ -448,8 +464,7 @@ void host_cgroup_destroy(struct host_cgroup *g)
     for (unsigned i = 0; i < TREE_COUNT; i++) { /* those to kill by are the first two */
         if (g->at[i][0] == '\0')
             continue;
-        if (!host_cgroup_is_empty(g->at[i]))
-            host_cgroup_kill(g->at[i]);
+        host_cgroup_kill(g->at[i]); /* who has moved to a group below does not show in this one */
         (void)host_cgroup_remove(g->at[i]); /* one that stays is swept up by the next agent */
     }
     free(g);
@@ -578,8 +593,7 @@ static void sweep(const char *above)
         if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0 || !is_orphan(entry->d_name) ||
             !join(path, above, entry->d_name))
             continue;
-        if (!host_cgroup_is_empty(path))
-            host_cgroup_kill(path);
+        host_cgroup_kill(path);
         (void)host_cgroup_remove(path);
     }
     if (dir != NULL)

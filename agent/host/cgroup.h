@@ -71,8 +71,8 @@ void host_cgroup_sweep(void);
 int host_cgroup_join(const char *folder);
 /* Kills everything in it, once; what is being forked may need another call. */
 void host_cgroup_kill(const char *folder);
-bool host_cgroup_is_empty(const char *folder); /* true, too, if it cannot be read */
-/* Waits for a moment until what was killed in it has gone. False: it is still there. */
+/* With the groups that were made below it. Waits for a moment until what was killed in it has gone.
+ * False: it is still there. */
 bool host_cgroup_remove(const char *folder);
 
 /* The folder, below the mounted file systems, of the group that a process is in. mountinfo, self:

@@ -114,7 +114,6 @@ static void what_is_in_a_group_goes_with_it(void **state)
     }
     count = host_cgroup_folders(group, folders);
     pid = start_in(folders[0]);
-    assert_false(host_cgroup_is_empty(folders[0]));
     host_cgroup_read(group, &use);
     assert_int_equal(use.oom_kills, 0);
     assert_int_equal(host_cgroup_remove(folders[0]), false); /* busy: it gives up in the end */
@@ -122,6 +121,30 @@ static void what_is_in_a_group_goes_with_it(void **state)
     for (unsigned i = 0; i < count; i++)
         assert_int_equal(access(folders[i], F_OK), -1);
     is_killed(pid);
+}
+
+static void the_groups_that_a_target_has_made_below_go_with_it(void **state)
+{
+    const struct host_cgroup_limits none = { 0 };
+    const char *folders[HOST_CGROUP_FOLDERS];
+    char path[HOST_CGROUP_PATH + 64];
+    struct host_cgroup *group = NULL;
+    unsigned count;
+
+    (void)state;
+    assert_int_equal(host_cgroup_create(&none, &group, NULL), LS_OK);
+    if (group == NULL)
+        skip();
+    count = host_cgroup_folders(group, folders);
+    for (unsigned i = 0; i < count; i++) {
+        (void)snprintf(path, sizeof(path), "%s/below", folders[i]);
+        assert_int_equal(mkdir(path, 0755), 0);
+        (void)snprintf(path, sizeof(path), "%s/below/more", folders[i]);
+        assert_int_equal(mkdir(path, 0755), 0);
+    }
+    (void)snprintf(path, sizeof(path), "%s", folders[0]);
+    host_cgroup_destroy(group);
+    assert_int_equal(access(path, F_OK), -1);
 }
 
 /* The folder above ours in a hierarchy; false: skip. */
@@ -183,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_folder_of_a_processes_group_is_found_in_what_is_mounted),
         cmocka_unit_test(what_is_in_a_group_goes_with_it),
+        cmocka_unit_test(the_groups_that_a_target_has_made_below_go_with_it),
         cmocka_unit_test(a_freezer_kills_where_there_is_no_version_2),
         cmocka_unit_test(what_a_dead_agent_has_left_is_swept_up_and_a_living_ones_is_not),
     };
