@@ -11,6 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/host/proc.h"
+#include "agent/host/supervisor_wire.h"
+
 #define OWN "/proc/thread-self/ns/net"
 
 static enum ls_err explain(int error, const char *what, struct ls_diag *diag)
@@ -67,6 +70,20 @@ uint64_t host_netns_inode(pid_t pid)
     return inode_of(pid == 0 ? OWN : path);
 }
 
+/* Whoever names the process is a peer: it is to lead to what an agent has made, and not to what
+ * else is on this host. */
+static bool is_supervisor(pid_t pid)
+{
+    char path[48], text[80];
+    const char *word;
+    ssize_t n;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+    n = host_proc_slurp(path, text, sizeof(text));
+    word = n > 0 ? memchr(text, '\0', (size_t)n) : NULL;
+    return word != NULL && strcmp(word + 1, SUPERVISOR_ARG) == 0;
+}
+
 enum ls_err host_netns_enter(pid_t pid, uint64_t inode, int *out_back, struct ls_diag *diag)
 {
     char path[48];
@@ -75,7 +92,7 @@ enum ls_err host_netns_enter(pid_t pid, uint64_t inode, int *out_back, struct ls
 
     (void)snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
     fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) != 0 || (uint64_t)st.st_ino != inode) {
+    if (fd < 0 || fstat(fd, &st) != 0 || (uint64_t)st.st_ino != inode || !is_supervisor(pid)) {
         if (fd >= 0)
             (void)close(fd);
         return ls_fail(diag, LS_ESTATE,

@@ -18,9 +18,9 @@ enum ls_err host_netns_make(struct ls_diag *diag) LS_NODISCARD;
 /* The number of the one that a process (0: the calling thread) is in; 0: it cannot be read. */
 uint64_t host_netns_inode(pid_t pid);
 
-/* Moves the calling thread into the one that pid is in, if that is the one with this number.
- * *out_back: the way back, for host_netns_leave(). LS_ESTATE: pid is in another one, or no more;
- * LS_EREFUSED, LS_EIO. */
+/* Moves the calling thread into the one that pid is in, if that is the one with this number and pid
+ * is the supervisor of a target. *out_back: the way back, for host_netns_leave(). LS_ESTATE: pid is
+ * in another one, no supervisor, or no more; LS_EREFUSED, LS_EIO. */
 enum ls_err host_netns_enter(pid_t pid, uint64_t inode, int *out_back,
                              struct ls_diag *diag) LS_NODISCARD;
 /* LS_EIO: the thread is still in there. Closes back; -1 is fine: it has not entered any. */

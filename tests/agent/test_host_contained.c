@@ -344,6 +344,7 @@ static void a_private_network_is_the_targets_alone_and_goes_with_it(void **state
     /* Its port is taken in there, and not out here. */
     assert_int_equal(host_port_check_free("127.0.0.1", f.spec.port, &diag), LS_OK);
     assert_int_equal(host_netns_enter(pid, inode + 1, &back, &diag), LS_ESTATE);
+    assert_int_equal(host_netns_enter(getpid(), own, &back, &diag), LS_ESTATE); /* no target's */
     assert_int_equal(host_netns_enter(pid, inode, &back, &diag), LS_OK);
     assert_int_equal(host_netns_inode(0), inode);
     assert_int_equal(host_port_check_free("127.0.0.1", f.spec.port, &diag), LS_ESTATE);
