@@ -6,10 +6,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/buf.h"
 #include "common/fs.h"
 #include "common/options.h"
 #include "coordinator/bundle/bundle.h"
 #include "coordinator/cli.h"
+#include "coordinator/result/escape.h"
+
+#define NAME_SHOWN_MAX 65536u
 
 struct arguments {
     const char *out;
@@ -62,6 +66,7 @@ static int unpack(const char *file, const char *dir)
 {
     struct ls_diag diag = { 0 };
     Ls__Bundle *manifest = NULL;
+    struct ls_buf name;
     enum ls_err rc;
 
     if (mkdir(dir, 0755) != 0) {
@@ -74,8 +79,11 @@ static int unpack(const char *file, const char *dir)
             (void)fprintf(stderr, "lockstep: what was unpacked of it is still in %s\n", dir);
         return fail(rc, diag.text);
     }
+    ls_buf_init(&name, NAME_SHOWN_MAX);
+    coord_escape_text(&name, manifest->name); /* somebody's: a terminal is to obey none of it */
     (void)printf("%s: %zu files of %s; the result is in %s/" COORD_BUNDLE_RESULT "\n", dir,
-                 manifest->n_files, manifest->name, dir);
+                 manifest->n_files, name.len > 0 ? (const char *)name.data : "a run", dir);
+    ls_buf_fini(&name);
     ls__bundle__free_unpacked(manifest, NULL);
     return COORD_EXIT_OK;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/buf.h"
 #include "common/digest.h"
 #include "common/fs.h"
 #include "common/options.h"
@@ -15,9 +16,12 @@
 #include "coordinator/cli.h"
 #include "coordinator/execute.h"
 #include "coordinator/result/compare.h"
+#include "coordinator/result/escape.h"
 #include "coordinator/result/message.h"
 #include "coordinator/result/store.h"
 #include "coordinator/signals.h"
+
+#define NAME_SHOWN_MAX 65536u
 
 struct arguments {
     const char *out;
@@ -73,12 +77,18 @@ static enum ls_err check_elsewhere(const Ls__Bundle *manifest, struct ls_diag *d
                          "the plan names %.200s, which is another file here than it was there",
                          file->name);
     }
-    for (size_t i = 0; rc == LS_OK && i < manifest->n_left_out; i++)
+    for (size_t i = 0; rc == LS_OK && i < manifest->n_left_out; i++) {
+        struct ls_buf name; /* somebody's: a terminal is to obey none of it */
+
+        ls_buf_init(&name, NAME_SHOWN_MAX);
+        coord_escape_text(&name, manifest->left_out[i]);
         (void)fprintf(
             stderr,
             "lockstep: %s is a private key, which the bundle leaves out ('lockstep bundle "
             "--with-keys')\n",
-            manifest->left_out[i]);
+            name.len > 0 ? (const char *)name.data : "what has no name");
+        ls_buf_fini(&name);
+    }
     return rc;
 }
 

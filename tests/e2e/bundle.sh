@@ -67,6 +67,12 @@ cmp gone/bodies/hello.txt unpacked/files/bodies/hello.txt || fail 'a file of the
 expect 2 "$lockstep" bundle --unpack result.tar.zst -o unpacked
 says err 'File exists'
 
+# What it calls itself is no word to the terminal.
+printf '{"version": 1, "name": "a\\u001b[31mb"}' >manifest.json
+tar -cf nasty.tar manifest.json
+expect 0 "$lockstep" bundle --unpack nasty.tar -o nasty
+says out 'a\x1b[31mb'
+
 # What the plan names is another file now, or no longer there.
 expect 2 "$lockstep" bundle result -o none.tar.zst
 says err 'hello.txt'
