@@ -420,7 +420,7 @@ static void check_series(struct job *job)
     for (size_t i = 0; i < job->point_count; i++) {
         const struct point *point = &job->points[i];
 
-        if (!point->used || point->interval.at_ns + point->interval.length_ns <= 0)
+        if (!point->used || point->interval.at_ns <= -point->interval.length_ns)
             continue; /* of the warm-up alone */
         if (at < trial->n_intervals) {
             (void)snprintf(where, sizeof(where), "%.300s.intervals[%zu]", job->where, at);
