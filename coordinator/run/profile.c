@@ -27,6 +27,7 @@ struct sum {
     double ended;
     double breaking;
     double ok;
+    double shed; /* at the most: what became due and has not ended, of a trial that shed */
 };
 
 static void add_interval(const struct coord_profile_spec *spec, const Ls__Interval *interval,
@@ -41,6 +42,14 @@ static void add_interval(const struct coord_profile_spec *spec, const Ls__Interv
     sum->breaking += fmin(slower + (double)interval->errors, ended);
 }
 
+/* Intervals do not say when something was shed. */
+static double shed_of(const Ls__Trial *trial, const struct sum *sum)
+{
+    double shed = trial->requests != NULL ? (double)trial->requests->shed : 0;
+
+    return fmin(shed, fmax(0, sum->due - sum->ended));
+}
+
 static struct sum sum_of(const struct coord_profile_spec *spec, const Ls__Trial *trial,
                          int64_t from_ns, int64_t to_ns)
 {
@@ -52,13 +61,17 @@ static struct sum sum_of(const struct coord_profile_spec *spec, const Ls__Trial 
         if (interval->at_ns >= from_ns && interval->at_ns < to_ns)
             add_interval(spec, interval, &sum);
     }
+    sum.shed = shed_of(trial, &sum);
     return sum;
 }
 
-/* Nothing of what was due has ended: all of it is too late. */
+/* What was shed has broken every limit. Nothing of what was due has ended: all of it is too late.
+ */
 static double share_of(const struct sum *sum)
 {
-    return sum->ended > 0 ? sum->breaking / sum->ended : sum->due > 0 ? 1 : 0;
+    double all = sum->ended + sum->shed;
+
+    return all > 0 ? (sum->breaking + sum->shed) / all : sum->due > 0 ? 1 : 0;
 }
 
 /* A server that hangs breaks nothing, for nothing ends. */
@@ -121,6 +134,7 @@ static void find_recovery(const struct coord_profile_spec *spec, const Ls__Trial
         if (interval->at_ns >= end_ns || interval->at_ns < fall_ns)
             continue;
         add_interval(spec, interval, &sum);
+        sum.shed = shed_of(trial, &sum);
         if (holds(spec, &sum, share_of(&sum)))
             since_ns = interval->at_ns;
     }
@@ -162,7 +176,8 @@ bool coord_profile_read_bursts(const struct coord_profile_spec *spec, const Ls__
         if (burst == NULL)
             return false;
         burst->rate_per_s = rate;
-        burst->share = fmin(1, sum.breaking / (rate * (double)COORD_PROFILE_BURST_NS / 1e9));
+        burst->share =
+            fmin(1, (sum.breaking + sum.shed) / (rate * (double)COORD_PROFILE_BURST_NS / 1e9));
         burst->holds = holds(spec, &sum, burst->share);
         all_held = all_held && burst->holds;
         if (all_held)

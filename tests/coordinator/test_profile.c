@@ -172,6 +172,34 @@ static void a_burst_is_judged_by_what_was_due_in_it(void **state)
     coord_message_free(trial);
 }
 
+/* Of each 25 that were due, one was shed: one in 25 of all that became due, which is too many. */
+static void what_is_shed_breaks_the_limit_too(void **state)
+{
+    Ls__Trial *trial = empty();
+    Ls__CapacityProfile *p = made();
+
+    (void)state;
+    for (unsigned i = 0; i < 400; i++) {
+        add(trial, 24, 0, 0);
+        trial->intervals[i]->scheduled = 25;
+    }
+    trial->requests->shed = 400;
+    assert_true(coord_profile_read_steps(&spec, trial, p));
+    assert_true(coord_profile_read_bursts(&spec, trial, p));
+    assert_true(fabs(p->steps[0]->share - 1 / 25.0) < 1e-9);
+    assert_true(fabs(p->steps[0]->good_per_s - 480) < 1e-9);
+    assert_false(p->recovered);
+    for (size_t i = 0; i < p->n_bursts; i++)
+        assert_false(p->bursts[i]->holds);
+    trial->requests->shed = 0; /* they were still under way */
+    coord_message_free(p);
+    p = made();
+    assert_true(coord_profile_read_steps(&spec, trial, p));
+    assert_true(p->recovered && p->steps[0]->share <= 0);
+    coord_message_free(p);
+    coord_message_free(trial);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +207,7 @@ int main(void)
         cmocka_unit_test(a_server_that_hangs_neither_recovers_nor_holds_a_burst),
         cmocka_unit_test(a_server_that_recovers_is_told_when),
         cmocka_unit_test(what_fails_breaks_the_limit_too),
+        cmocka_unit_test(what_is_shed_breaks_the_limit_too),
         cmocka_unit_test(a_burst_is_judged_by_what_was_due_in_it),
     };
 
