@@ -9,11 +9,13 @@ const results = names
     .filter((path) => existsSync(path))
     .map((path) => JSON.parse(readFileSync(path, 'utf8')));
 const { facts } = results[0].hosts[0];
+const verdicts = results.flatMap((result) => result.trials.map((trial) => trial.verdict));
+const count = (verdict) => verdicts.filter((one) => one === verdict).length;
 const lines = [
     '## Measured',
     '',
     `\`${command}\`, ${results[0].started_at.slice(0, 10)}, on ${facts.cpu_threads} CPUs (${facts.cpu_model}), ${facts.kernel}:` +
-        ' a machine that others were using, so the order is worth more than the figures.',
+        ` ${count('valid')} trials valid, ${count('suspect')} suspect, ${count('invalid')} invalid, ${count('none')} not run.`,
 ];
 const row = (cells) => `| ${cells.join(' | ')} |`;
 
