@@ -11,6 +11,8 @@
 #define SHARE          10 /* of a window and of a count, one in so many */
 #define LEAST_REQUESTS UINT64_C(2000)
 #define PROCESS_RUNS   10u
+/* Four probes and two confirmations of the lengths below, and what is around them. */
+#define CAPACITY_BUDGET_NS (30 * LS_NS_PER_S)
 
 static bool set_duration(Ls__Duration **duration, int64_t ns)
 {
@@ -41,12 +43,30 @@ static void shorten_count(Ls__Count *count)
         count->n = n > LEAST_REQUESTS ? n : LEAST_REQUESTS;
 }
 
+static bool shorten_warmup(Ls__Workload *w)
+{
+    return w->warmup == NULL ||
+           set_duration(&w->warmup, within(w->warmup->ns / SHARE * 4, 0, LS_NS_PER_S));
+}
+
+/* Without what lies beyond, which takes longer than the search. */
 static bool shorten_capacity(Ls__Capacity *capacity)
 {
-    return set_duration(&capacity->budget, 20 * LS_NS_PER_S) &&
+    capacity->has_profile = capacity->profile = 0;
+    if (capacity->profile_step != NULL)
+        ls__duration__free_unpacked(capacity->profile_step, NULL);
+    capacity->profile_step = NULL;
+    return set_duration(&capacity->budget, CAPACITY_BUDGET_NS) &&
            set_duration(&capacity->probe, LS_NS_PER_S) &&
            set_duration(&capacity->longest_probe, 2 * LS_NS_PER_S) &&
            set_duration(&capacity->confirm, 2 * LS_NS_PER_S);
+}
+
+static bool shorten_ladder(Ls__Ladder *ladder)
+{
+    ladder->has_passes = 1;
+    ladder->passes = 1;
+    return set_duration(&ladder->each, LS_NS_PER_S);
 }
 
 static bool shorten_process(Ls__Workload *w)
@@ -80,7 +100,9 @@ static bool shorten(Ls__Workload *w)
             fixed_length = load->waves->requests != NULL;
             break;
         case LS__LOAD__LAW_CAPACITY:
-            return shorten_capacity(load->capacity);
+            return shorten_warmup(w) && shorten_capacity(load->capacity);
+        case LS__LOAD__LAW_LADDER:
+            return shorten_warmup(w) && shorten_ladder(load->ladder);
         case LS__LOAD__LAW_STEPS:
         case LS__LOAD__LAW_TRACE:
             fixed_length = true;

@@ -59,6 +59,36 @@ static void a_quick_plan_takes_seconds_a_row(void **state)
     coord_plan_close(&p);
 }
 
+/* They are accepted, too: what a search and a ladder may not be given is not put in. */
+static void quick_searches_and_ladders_are_short(void **state)
+{
+    static const char text[] =
+        "targets: [{name: t, command: [x], port: 1}]\n"
+        "workloads:\n"
+        "  - name: search\n"
+        "    http: {requests: [{path: /}]}\n"
+        "    warmup: 20s\n"
+        "    load: {capacity: {limits: {p99: 10ms}, budget: 10m, profile: true, profile_step: 5s}}\n"
+        "  - {name: usual, http: {requests: [{path: /}]}, load: {capacity: {limits: {p99: 10ms}}}}\n"
+        "  - name: ladder\n"
+        "    http: {requests: [{path: /}]}\n"
+        "    load: {ladder: {connections: [2, 4], each: 10s, passes: 4}}\n";
+    struct coord_plan p;
+    Ls__Workload **w;
+
+    (void)state;
+    open_plan(text, true, NULL, 0, &p);
+    w = p.plan->workloads;
+    for (int i = 0; i < 2; i++) {
+        assert_true(w[i]->load->capacity->budget->ns == 30 * LS_NS_PER_S);
+        assert_true(w[i]->warmup->ns <= LS_NS_PER_S);
+        assert_false(w[i]->load->capacity->profile);
+    }
+    assert_true(w[2]->load->ladder->each->ns == LS_NS_PER_S);
+    assert_int_equal(w[2]->load->ladder->passes, 1);
+    coord_plan_close(&p);
+}
+
 static void what_is_set_by_hand_is_not_shortened(void **state)
 {
     static const char *const set[] = { "workloads[time].measure=7s", "schedule.repetitions=4" };
@@ -103,6 +133,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_quick_plan_takes_seconds_a_row),
+        cmocka_unit_test(quick_searches_and_ladders_are_short),
         cmocka_unit_test(what_is_set_by_hand_is_not_shortened),
         cmocka_unit_test(programs_are_found_from_the_plan_and_the_environment),
     };
