@@ -80,6 +80,8 @@ static void check_published(struct coord_plan_checker *c, const Ls__Published *p
     }
     if (p->workload != NULL && p->workload[0] != '\0')
         check_workload_name(c, &p->base, "workload", -1, p->workload);
+    if (p->metric != NULL && p->metric[0] != '\0')
+        coord_plan_check_metric(c, &p->base, p->metric);
     if (!p->has_value || !isfinite(p->value))
         coord_plan_check_say(c, &p->base, "value", -1, "is missing: a number");
 }

@@ -21,8 +21,8 @@ static void check_text(struct coord_plan_checker *c, const ProtobufCMessage *mes
     }
 }
 
-static void check_metric(struct coord_plan_checker *c, const ProtobufCMessage *message,
-                         const char *name)
+void coord_plan_check_metric(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                             const char *name)
 {
     const char *names[100];
     const struct coord_metric *metric;
@@ -88,7 +88,7 @@ static void check_column(struct coord_plan_checker *c, const Ls__PageTable *tabl
     if (column->title == NULL || column->title[0] == '\0')
         coord_plan_check_say(c, &column->base, "title", -1, "is missing");
     check_text(c, &column->base, "title", column->title);
-    check_metric(c, &column->base, column->metric);
+    coord_plan_check_metric(c, &column->base, column->metric);
     if (of_targets && column->target != NULL)
         coord_plan_check_say(c, &column->base, "target", -1,
                              "does not go with rows: targets, where each row is one");
@@ -126,7 +126,7 @@ void coord_plan_check_tables(struct coord_plan_checker *c)
             coord_plan_check_say(c, &table->base, "title", -1, "is missing");
         check_text(c, &table->base, "title", table->title);
         check_text(c, &table->base, "note", table->note);
-        check_metric(c, &table->base, table->metric);
+        coord_plan_check_metric(c, &table->base, table->metric);
         check_globs(c, table, true);
         check_globs(c, table, false);
         if (table->n_columns == 0 && table->rows == LS__TABLE_ROWS__TABLE_ROWS_TARGETS)

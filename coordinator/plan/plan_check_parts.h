@@ -59,6 +59,9 @@ void coord_plan_check_sha256(struct coord_plan_checker *c, const ProtobufCMessag
 void coord_plan_check_address(struct coord_plan_checker *c, const ProtobufCMessage *message,
                               const char *host);
 void coord_plan_check_stop(struct coord_plan_checker *c, const Ls__Stop *stop);
+/* A metric of results, or of a script; NULL is fine. */
+void coord_plan_check_metric(struct coord_plan_checker *c, const ProtobufCMessage *message,
+                             const char *name);
 /* Probe, program, what does not apply and what was published. */
 void coord_plan_check_absent(struct coord_plan_checker *c, const Ls__Target *target);
 void coord_plan_check_services(struct coord_plan_checker *c, const ProtobufCMessage *message,
