@@ -1,5 +1,6 @@
 #include "coordinator/result/compare.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,12 @@ static const char *const judged_closed[] = { "throughput_per_s", "service_time_p
                                              "cpu_ns_per_request" };
 static const char *const judged_open[] = { "response_time_p50_ns", "response_time_p99_ns",
                                            "cpu_ns_per_request" };
+
+static const char *const judged_runs[] = { "wall_median_ns", "user_mean_ns", "process_peak_bytes" };
+
+static_assert(LS_ARRAY_LEN(judged_closed) == LS_ARRAY_LEN(judged_open) &&
+                  LS_ARRAY_LEN(judged_closed) == LS_ARRAY_LEN(judged_runs),
+              "one loop goes over any of them");
 
 #define CAPACITY "capacity_per_s"
 
@@ -166,7 +173,9 @@ static void take_intervals(struct job *job, const Ls__Trial *like)
 static void compare_pair(struct job *job, const Ls__Trial *like)
 {
     const struct coord_compare_options *options = job->options;
-    bool open = coord_trial_is_open(like);
+    const char *const *judged = like->process != NULL       ? judged_runs
+                                : coord_trial_is_open(like) ? judged_open
+                                                            : judged_closed;
 
     /* What has a threshold is asked for, whatever else is compared. */
     for (size_t i = 0; options->thresholds != NULL && i < options->thresholds->count; i++)
@@ -183,7 +192,7 @@ static void compare_pair(struct job *job, const Ls__Trial *like)
         return;
     }
     for (size_t i = 0; !job->nomem && i < LS_ARRAY_LEN(judged_open); i++)
-        compare_metric(job, like, open ? judged_open[i] : judged_closed[i]);
+        compare_metric(job, like, judged[i]);
 }
 
 /* ---- what it means */
@@ -340,6 +349,10 @@ static enum ls_err compare_all(struct job *job, const char **workloads, size_t n
                            "changes is no finding about the target; --anyway compares all the same",
                            difference->what, difference->a, difference->b);
     }
+    if (compared > 0 && job->to->n_metrics == 0 && !job->nomem)
+        return ls_fail(diag, LS_EINVAL,
+                       "of %.60s and %.60s none of the metrics was measured in both: name others",
+                       job->to->a, job->to->b);
     return job->nomem ? LS_ENOMEM : LS_OK;
 }
 

@@ -11,6 +11,7 @@
 #include "common/rng.h"
 #include "coordinator/result/compare.h"
 #include "coordinator/result/message.h"
+#include "coordinator/result/summary.h"
 #include "tests/coordinator/sample_result.h"
 #include "tests/support/tmpdir.h"
 
@@ -256,6 +257,53 @@ static void single_searches_are_compared_by_their_intervals(void **state)
     }
 }
 
+/* Whole processes, ten runs of which took so long each. */
+static Ls__Result *processes(double wall_ns)
+{
+    struct sample_trial trials[6];
+    Ls__Result *result;
+
+    for (uint32_t i = 0; i < LS_ARRAY_LEN(trials); i++)
+        trials[i] =
+            (struct sample_trial){ "node", "hello", i + 1, 0, 1, 0, 0, LS__VERDICT__VERDICT_VALID };
+    result = sample_result(trials, LS_ARRAY_LEN(trials));
+    for (size_t i = 0; i < result->n_trials; i++) {
+        Ls__Trial *trial = result->trials[i];
+        Ls__Spread *wall = coord_message_new(&ls__spread__descriptor);
+
+        coord_message_free(trial->requests);
+        coord_message_free(trial->service_time);
+        coord_message_free(trial->server);
+        trial->requests = NULL;
+        trial->service_time = NULL;
+        trial->server = NULL;
+        trial->process = coord_message_new(&ls__process_result__descriptor);
+        assert_true(trial->process != NULL && wall != NULL);
+        wall->n = 10;
+        wall->median = wall_ns + (double)i;
+        trial->process->wall_ns = wall;
+        assert_true(coord_message_string(&trial->protocol, "process"));
+    }
+    assert_int_equal(coord_summary_build(result), LS_OK);
+    return result;
+}
+
+static void processes_are_compared_by_their_wall_time(void **state)
+{
+    static const char *const rate[] = { "throughput_per_s" };
+    static const struct coord_compare_options other = { .metrics = rate, .metric_count = 1 };
+    struct pair pair = pair_of(processes(1000), processes(1200));
+
+    (void)state;
+    assert_int_equal(compared(&pair, &gate), LS_OK);
+    assert_string_equal(metric(&pair, "wall_median_ns")->finding, "worse");
+    assert_int_equal(pair.all->comparisons[0]->failed, 1);
+    drop(&pair);
+    pair = pair_of(processes(1000), processes(1200));
+    assert_int_equal(compared(&pair, &other), LS_EINVAL); /* nothing of that was measured */
+    drop(&pair);
+}
+
 static void another_load_is_refused_and_named(void **state)
 {
     const struct coord_compare_options anyway = { .anyway = true };
@@ -454,6 +502,7 @@ int main(void)
         cmocka_unit_test(p_is_adjusted_for_the_number_of_tests),
         cmocka_unit_test(one_comparison_in_twenty_at_most_is_a_false_alarm),
         cmocka_unit_test(single_searches_are_compared_by_their_intervals),
+        cmocka_unit_test(processes_are_compared_by_their_wall_time),
         cmocka_unit_test(another_load_is_refused_and_named),
         cmocka_unit_test(nothing_in_common_is_refused),
         cmocka_unit_test(an_unknown_metric_is_refused_with_those_there_are),
