@@ -15,7 +15,7 @@ static enum coord_unit unit_of(const Ls__HistorySeries *series)
 {
     const struct coord_metric *metric = coord_metric_find(series->metric);
 
-    return metric != NULL ? metric->unit : COORD_UNIT_COUNT;
+    return metric != NULL ? metric->unit : COORD_UNIT_PLAIN; /* a script's */
 }
 
 static const char *noun_of(const Ls__HistorySeries *series)
