@@ -78,7 +78,7 @@ static double spread_of(const struct coord_stats *a, const struct coord_stats *b
 }
 
 static enum ls_err fill(Ls__ComparedMetric *row, const double *a, size_t na, const double *b,
-                        size_t nb, uint64_t seed, double change)
+                        size_t nb, uint64_t seed)
 {
     uint64_t stream = coord_stats_stream(row->workload, row->target, row->metric);
     struct coord_stats sa, sb;
@@ -101,7 +101,7 @@ static enum ls_err fill(Ls__ComparedMetric *row, const double *a, size_t na, con
     row->ratio = ratio.ratio;
     row->ratio_low = ratio.low;
     row->ratio_high = ratio.high;
-    row->runs_needed = coord_rank_runs_needed(spread_of(&sa, &sb), change, COORD_COMPARE_LEVEL);
+    row->spread = spread_of(&sa, &sb);
     return LS_OK;
 }
 
@@ -130,7 +130,6 @@ static void compare_metric(struct job *job, const Ls__Trial *like, const char *n
 {
     const struct coord_metric *metric = coord_metric_find(name);
     double fail_on = fail_on_of(job->options, name);
-    double change = fail_on > 0 ? fail_on : (double)COORD_COMPARE_CHANGE;
     Ls__ComparedMetric *row;
     size_t na, nb;
 
@@ -144,7 +143,7 @@ static void compare_metric(struct job *job, const Ls__Trial *like, const char *n
                  !coord_message_string(&row->workload, like->workload) ||
                  !coord_message_string(&row->target, like->target) ||
                  !coord_message_string(&row->metric, name) ||
-                 fill(row, job->values, na, job->values + na, nb, job->a->seed, change) != LS_OK;
+                 fill(row, job->values, na, job->values + na, nb, job->a->seed) != LS_OK;
     if (row != NULL)
         row->fail_on = fail_on;
 }
@@ -263,7 +262,7 @@ static bool judge(struct job *job)
         return false;
     for (size_t i = 0; i < to->n_metrics; i++) {
         Ls__ComparedMetric *row = to->metrics[i];
-        unsigned least = row->runs_needed;
+        double change = row->fail_on > 0 ? row->fail_on : (double)COORD_COMPARE_CHANGE;
 
         if (!coord_message_string(&row->finding, finding_of(row, to->n_metrics)))
             return false;
@@ -272,9 +271,9 @@ static bool judge(struct job *job)
         to->failed += row->failed;
         to->undecided +=
             row->fail_on > 0 && strcmp(row->finding, "too_few") == 0 && beyond(row, row->fail_on);
-        while (coord_rank_least_p(least, least) * (double)to->n_metrics > COORD_COMPARE_LEVEL)
-            least++;
-        row->runs_needed = least;
+        /* Found by the strictest of the adjusted tests, whatever becomes of the others. */
+        row->runs_needed = coord_rank_runs_needed(row->spread, change,
+                                                  COORD_COMPARE_LEVEL / (double)to->n_metrics);
     }
     return true;
 }
