@@ -14,9 +14,10 @@
 #include "coordinator/history/history_internal.h"
 #include "coordinator/result/store.h"
 #include "coordinator/result/store_paths.h"
+#include "coordinator/result/summary.h"
 
 #define APPLICATION_ID 0x4c534849 /* "LSHI": tells our files from other people's */
-#define SCHEMA_VERSION 1
+#define SCHEMA_VERSION 2
 #define DEPTH_MAX      2u
 
 static const char schema[] =
@@ -32,6 +33,7 @@ static const char schema[] =
     "CREATE TABLE figure (run_id TEXT NOT NULL REFERENCES run ON DELETE CASCADE,"
     " workload TEXT NOT NULL, target TEXT NOT NULL, metric TEXT NOT NULL, n INTEGER NOT NULL,"
     " median REAL NOT NULL, low REAL NOT NULL, high REAL NOT NULL,"
+    " higher_is_better INTEGER NOT NULL,"
     " PRIMARY KEY (run_id, workload, target, metric));"
     "CREATE INDEX run_by_time ON run (plan, started_at);";
 
@@ -224,6 +226,17 @@ static void name_hosts(const Ls__Result *result, char *out, size_t out_bytes)
     }
 }
 
+/* A script's own metrics have the direction that their trials say. */
+static bool is_better_higher(const Ls__Result *result, const char *name)
+{
+    const struct coord_metric *metric = coord_metric_find(name);
+    struct coord_metric own;
+
+    if (metric == NULL && coord_metric_of_script(result, name, &own))
+        metric = &own;
+    return metric != NULL && metric->higher_is_better;
+}
+
 static enum ls_err put_run(struct coord_history *history, const char *folder, const Ls__Result *r,
                            struct ls_diag *diag)
 {
@@ -256,9 +269,10 @@ static enum ls_err put_run(struct coord_history *history, const char *folder, co
         const Ls__Summary *row = r->summary[i];
 
         if (row->n > 0)
-            rc = put(history, diag, "INSERT OR REPLACE INTO figure VALUES (?,?,?,?,?,?,?,?)",
-                     "ssssiddd", r->run_id, row->workload, row->target, row->metric,
-                     (int64_t)row->n, row->median, row->ci95_low, row->ci95_high);
+            rc = put(history, diag, "INSERT OR REPLACE INTO figure VALUES (?,?,?,?,?,?,?,?,?)",
+                     "ssssidddi", r->run_id, row->workload, row->target, row->metric,
+                     (int64_t)row->n, row->median, row->ci95_low, row->ci95_high,
+                     (int64_t)is_better_higher(r, row->metric));
     }
     return rc;
 }

@@ -17,7 +17,7 @@
 static const char query[] =
     "SELECT r.plan, f.workload, f.target, r.hosts, f.metric, r.run_id, r.started_at, r.folder,"
     " coalesce((SELECT value FROM label l WHERE l.run_id=r.run_id AND l.key='commit'), ''),"
-    " f.n, f.median, f.low, f.high"
+    " f.n, f.median, f.low, f.high, f.higher_is_better"
     " FROM run r JOIN figure f USING (run_id)"
     " WHERE (?1 IS NULL OR r.plan GLOB ?1) AND (?2 IS NULL OR f.workload GLOB ?2)"
     " AND (?3 IS NULL OR f.target GLOB ?3)"
@@ -51,6 +51,7 @@ static Ls__HistorySeries *series_of(Ls__History *out, sqlite3_stmt *row)
         !coord_message_string(&series->hosts, text_at(row, 3)) ||
         !coord_message_string(&series->metric, text_at(row, 4)))
         return NULL;
+    series->higher_is_better = sqlite3_column_int(row, 13) != 0;
     return series;
 }
 
@@ -124,7 +125,6 @@ static enum ls_err median_of(const double *values, size_t n, double *out)
 static enum ls_err add_change(Ls__HistorySeries *series, const double *values, size_t from,
                               const struct coord_change *change, size_t end)
 {
-    const struct coord_metric *metric = coord_metric_find(series->metric);
     const Ls__HistoryPoint *point = series->points[change->at];
     Ls__HistoryChange *to =
         coord_message_append(&series->n_changes, &series->changes, &ls__history_change__descriptor);
@@ -139,7 +139,7 @@ static enum ls_err add_change(Ls__HistorySeries *series, const double *values, s
     rc = median_of(values + from, change->at - from, &to->before);
     if (rc == LS_OK)
         rc = median_of(values + change->at, end - change->at, &to->after);
-    to->better = (to->after > to->before) == (metric != NULL && metric->higher_is_better);
+    to->better = (to->after > to->before) == (series->higher_is_better != 0);
     return rc;
 }
 

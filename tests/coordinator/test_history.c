@@ -238,6 +238,49 @@ static void a_trend_names_the_commit_of_the_change(void **state)
     coord_history_close(history);
 }
 
+/* What a script counts in a second, and its direction is known from it alone. */
+static void add_script(struct coord_history *history, unsigned number, double per_s)
+{
+    Ls__Result *result = a_run(number, 1000, "abc");
+    Ls__Trial *trial = result->trials[0];
+    Ls__ScriptMetric *metric;
+    Ls__Summary *row;
+
+    trial->process = coord_message_new(&ls__process_result__descriptor);
+    assert_non_null(trial->process);
+    metric = coord_message_append(&trial->process->n_metrics, &trial->process->metrics,
+                                  &ls__script_metric__descriptor);
+    row = coord_message_append(&result->n_summary, &result->summary, &ls__summary__descriptor);
+    assert_non_null(metric);
+    assert_non_null(row);
+    assert_true(coord_message_string(&metric->name, "ops"));
+    assert_true(coord_message_string(&metric->better, "higher"));
+    assert_true(coord_message_string(&row->workload, "hello"));
+    assert_true(coord_message_string(&row->target, "node"));
+    assert_true(coord_message_string(&row->metric, "script/ops"));
+    row->n = 1;
+    row->median = row->ci95_low = row->ci95_high = per_s;
+    assert_int_equal(coord_history_add(history, "results/x", result, NULL), LS_OK);
+    ls__result__free_unpacked(result, NULL);
+}
+
+static void a_scripts_figure_gets_worse_in_its_own_direction(void **state)
+{
+    const struct rig *rig = *state;
+    struct coord_history *history = open_it(rig);
+    Ls__History *found;
+
+    for (unsigned i = 0; i < 30; i++)
+        add_script(history, i, (i < 15 ? 1000 : 1070) + (i * 7) % 5);
+    found = read_it(history, WITH(.metric = "script/ops"));
+    assert_int_equal(coord_history_find_changes(found, NULL), LS_OK);
+    assert_int_equal(found->n_series, 1);
+    assert_int_equal(found->series[0]->n_changes, 1);
+    assert_true(found->series[0]->changes[0]->better);
+    coord_message_free(found);
+    coord_history_close(history);
+}
+
 enum { WRITERS = 4, EACH = 15 };
 
 /* All make the file, too. */
@@ -344,6 +387,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(runs_are_kept_once_each_and_found_by_what_is_asked_for,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(a_trend_names_the_commit_of_the_change, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_scripts_figure_gets_worse_in_its_own_direction, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(many_writers_lose_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(it_is_made_anew_from_the_folders, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_that_is_no_history_is_left_as_it_is, setup,
