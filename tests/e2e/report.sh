@@ -1,7 +1,8 @@
 #!/bin/sh
 # report.html: one file that a browser shows without a complaint and without loading anything, with
 # the figures of the other formats; of a real run, of hostile names, of sixty trials of eight
-# minutes, and of a thousand trials. LS_SCREENSHOTS names a folder that keeps the pictures.
+# minutes, and of a thousand trials. LS_SCREENSHOTS names a folder that keeps the pictures, LS_RESULT
+# a result folder whose page is looked at as well.
 . "$(dirname -- "$0")/lib.sh"
 need node "${CHROMIUM:-chromium}"
 make_result=$LS_BUILD/tests/coordinator/make_result
@@ -51,6 +52,12 @@ expect 0 "$lockstep" report real --format html
 cmp -s out real/report.html || fail 'report makes another page than run'
 nothing_left
 looks_right real
+if [ -n "${LS_RESULT:-}" ]; then
+    cp -r "$LS_RESULT" given
+    expect 0 "$lockstep" report given --format html
+    mv out given/report.html
+    looks_right given
+fi
 
 hostile=$(printf '</script><img src=x onerror=document.title=1>"'\'' \033]0;x\007 \342\200\256=1+1|`*_& \377')
 expect 0 "$make_result" hostile 8 20 "$hostile"
