@@ -44,7 +44,7 @@ const LS = (() => {
     count: (v) => Math.abs(v) < 1e4 ? String(Math.round(v)) : scaled(v, [[1e9, " G"], [1e6, " M"], [1e3, " k"]]),
     bytes: (v) => v === 0 ? "0" : scaled(v, [[2 ** 30, " GiB"], [2 ** 20, " MiB"], [2 ** 10, " KiB"], [1, " B"]]),
     share: (v) => (v * 100).toFixed(1) + " %",
-    cores: (v) => v.toFixed(2),
+    cores: (v) => v.toFixed(v !== 0 && Math.abs(v) < 0.1 ? 3 : 2),
     s: (v) => {
       if (v < 120) return Number(v.toFixed(v < 10 ? 2 : 1)) + " s";
       const minutes = Math.floor(v / 60) % 60, hours = Math.floor(v / 3600);

@@ -59,7 +59,7 @@ LS.charts = (() => {
     const range = Math.log10(splits.at(-1) / splits[0]);
     return splits.map((v) => {
       const lead = Math.round(v / 10 ** Math.floor(Math.log10(v) + 1e-9));
-      return lead === 1 || (range < 2.5 && (lead === 2 || lead === 5)) || (range < 0.9 && lead < 7) ? v : null;
+      return lead === 1 || (range < 2.5 && (lead === 2 || lead === 5)) || (range < 0.9 && lead < 7) || range < 0.4 ? v : null;
     });
   }
 
@@ -88,6 +88,12 @@ LS.charts = (() => {
     };
   }
 
+  /* All of what is there; one point alone does not stand at the edge of a hundred times as much. */
+  function wide(u, low, high) {
+    if (low === null || low === undefined) return [0, 1];
+    return low === high ? [low, low + 1] : [low, high];
+  }
+
   /* chart({title, hint, label, x: {unit, log, name}, y: {unit, log, name}, lines: [{label, colour,
    * dash, values, points, only}], xs, bands, hooks, height, readout}): a figure. Values have one entry for
    * each of xs. */
@@ -98,9 +104,9 @@ LS.charts = (() => {
       box, height: spec.height || 280, data: [spec.xs, ...spec.lines.map((line) => line.values)],
       options: (width) => ({
         width, height: spec.height || 280, legend: { show: false },
-        cursor: { drag: { x: false, y: false }, points: { size: 7 } },
+        cursor: { drag: { x: false, y: false }, points: spec.bare ? { show: false } : { size: 7 } },
         scales: {
-          x: { time: false, distr: spec.x.log ? 3 : 1, range: spec.x.range || (spec.x.log ? spread(true) : undefined) },
+          x: { time: false, distr: spec.x.log ? 3 : 1, range: spec.x.range || (spec.x.log ? spread(true) : wide) },
           y: { distr: spec.y.log ? 3 : 1, range: spec.y.range || spread(spec.y.log, !spec.y.free) },
         },
         axes: [
@@ -111,8 +117,8 @@ LS.charts = (() => {
         series: [{}, ...spec.lines.map((line) => ({
           label: line.label, stroke: line.only ? "transparent" : colour(line.colour), width: line.width ?? 2,
           dash: dash(line.dash ?? line.colour), spanGaps: false, show: true,
-          paths: line.points ? () => null : undefined,
-          points: { show: !line.points && line.values.length <= 2, size: 6, stroke: colour(line.colour), fill: colour(line.colour) },
+          paths: line.points || line.hidden ? () => null : undefined,
+          points: { show: !line.points && !line.hidden && line.values.length <= 2, size: 6, stroke: colour(line.colour), fill: colour(line.colour) },
         }))],
         bands: (spec.bands || []).map(([high, low, of]) => ({ series: [high + 1, low + 1], fill: faded(colour(of)) })),
         hooks: {
@@ -132,6 +138,11 @@ LS.charts = (() => {
       box.remove();
       readout.remove();
       return el("div", null);
+    }
+    for (const old of all) {
+      if (!old.plot || old.box.isConnected) continue;
+      old.plot.destroy(); /* another one is shown in its place */
+      all.delete(old);
     }
     box.chart = made;
     all.add(made);
@@ -205,48 +216,93 @@ LS.charts = (() => {
     return `${Number(p.toFixed(Math.max(0, Math.ceil(Math.log10(x)) - 1)))} %`;
   }
 
-  /* map: {at, columns: [[first row, count ...]]}; edge(row): the lowest value of a row. */
-  function heat(spec) {
-    const { at, columns } = spec.map;
-    const rows = columns.flatMap((column) => column.length > 1 ? [column[0], column[0] + column.length - 2] : []);
-    const low = Math.min(...rows), high = Math.max(...rows) + 1;
-    const most = Math.max(...columns.flatMap((column) => column.slice(1)), 1);
+  /* Rows of a heat map, as coord_heat_row(): the lowest latency of one, and the one of a latency. */
+  const edge = (row) => 100 * 10 ** (row / 8);
+  const rowOf = (value) => Math.floor(Math.log10(value / 100) * 8);
+
+  /* What is in a map {at, columns: [[first row, count ...]]}: rows from low up to high, the smallest and
+   * the largest count, and where the last column ends. */
+  function measureMap({ at, columns }) {
+    const filled = columns.filter((column) => column.length > 1);
+    const low = filled.length > 0 ? Math.min(...filled.map((column) => column[0])) : 0;
+    const high = filled.length > 0 ? Math.max(...filled.map((column) => column[0] + column.length - 1)) : 1;
+    const most = Math.max(1, ...filled.map((column) => Math.max(...column.slice(1))));
+    const least = Math.min(most, ...filled.map((column) => Math.min(...column.slice(1).filter((n) => n > 0))));
     const step = at.length > 1 ? (at.at(-1) - at[0]) / (at.length - 1) : 1;
-    const strength = (count) => 0.12 + 0.88 * Math.log(count + 1) / Math.log(most + 1);
+    return { at, columns, low, high, least, most, end: at.at(-1) + step };
+  }
+
+  /* A figure; its update(map) shows another map. */
+  function heat(spec) {
+    let map = measureMap(spec.map);
+    /* From the rarest to the most frequent that there is: of a long run no count is small. */
+    const strength = (count) => 0.12 + 0.88 * (map.most > map.least ? Math.log(count / map.least) / Math.log(map.most / map.least) : 1);
+    const edges = () => [...map.at, map.end];
     const figure = chart({
-      title: spec.title, label: spec.label, hint: spec.hint, height: 280,
-      xs: [...at, at.at(-1) + step], lines: [{ label: "", values: Array(at.length + 1).fill(null), colour: 0, unnamed: true }],
-      x: { unit: "s", name: "time", range: [at[0], at.at(-1) + step] },
-      y: { unit: "ns", log: true, name: spec.name, range: [spec.edge(low), spec.edge(high)] },
+      title: spec.title, label: spec.label, hint: spec.hint, height: 280, bare: true,
+      xs: edges(), lines: [{ label: "", values: edges().map(() => edge(map.low)), colour: 0, unnamed: true, hidden: true }],
+      x: { unit: "s", name: "time", range: () => [map.at[0], map.end] },
+      y: { unit: "ns", log: true, name: spec.name, range: () => [edge(map.low), edge(map.high)] },
       hooks: {
         draw: [(u) => {
           const c = u.ctx, rgb = variable("--heat");
+          const across = edges().map((x) => Math.round(u.valToPos(x, "x", true)));
+          const down = Array.from({ length: map.high - map.low + 1 }, (_, k) => Math.round(u.valToPos(edge(map.low + k), "y", true)));
           c.save();
           c.beginPath();
           c.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
           c.clip();
-          columns.forEach((column, i) => {
-            const left = u.valToPos(at[i], "x", true), right = u.valToPos(at[i] + step, "x", true);
+          map.columns.forEach((column, i) => {
             for (let k = 1; k < column.length; k++) {
               if (column[k] === 0) continue;
-              const row = column[0] + k - 1;
-              const top = u.valToPos(spec.edge(row + 1), "y", true), bottom = u.valToPos(spec.edge(row), "y", true);
+              const row = column[0] + k - 1 - map.low;
               c.fillStyle = `rgba(${rgb}, ${strength(column[k])})`;
-              c.fillRect(Math.round(left), Math.round(top), Math.max(1, Math.round(right) - Math.round(left)), Math.max(1, Math.round(bottom) - Math.round(top)));
+              c.fillRect(across[i], down[row + 1], Math.max(1, across[i + 1] - across[i]), Math.max(1, down[row] - down[row + 1]));
             }
           });
           c.restore();
         }],
       },
       readout: (i, u) => {
-        const column = columns[Math.min(i, columns.length - 1)];
-        const value = u.posToVal(u.cursor.top, "y");
-        const row = spec.row(value), count = column[row - column[0] + 1];
-        return `${human(at[Math.min(i, at.length - 1)], "s")}, ${human(spec.edge(row), "ns")} to ${human(spec.edge(row + 1), "ns")}: ${count === undefined || row < column[0] ? 0 : human(count, "count")} requests`;
+        const column = map.columns[Math.min(i, map.columns.length - 1)];
+        const row = rowOf(u.posToVal(u.cursor.top, "y")), count = column[row - column[0] + 1];
+        return `${human(map.at[Math.min(i, map.at.length - 1)], "s")}, ${human(edge(row), "ns")} to ${human(edge(row + 1), "ns")}: ${count === undefined || row < column[0] ? 0 : human(count, "count")} requests`;
       },
     });
+    figure.update = (next) => {
+      map = measureMap(next);
+      if (!figure.chart) return;
+      figure.chart.data = [edges(), edges().map(() => edge(map.low))];
+      if (figure.chart.plot) figure.chart.plot.setData(figure.chart.data);
+    };
     return figure;
   }
 
-  return { here, chart, heat, aligned, percentile, variable };
+  /* The same as a table. */
+  function heatTable(map, caption) {
+    const { low, high, at, columns } = measureMap(map);
+    const rows = Array.from({ length: high - low }, (_, k) => low + k);
+    return LS.table({
+      columns: [["from", false], ...rows.map((row) => [`< ${human(edge(row + 1), "ns")}`, false])],
+      rows: columns.map((column, i) => [[human(at[i], "s"), at[i]],
+        ...rows.map((row) => { const n = row < column[0] ? 0 : column[row - column[0] + 1] || 0; return n === 0 ? null : [human(n, "count"), n]; })]),
+    }, caption);
+  }
+
+  /* Not more columns than that: neighbours are added. */
+  function fewerColumns(map, most) {
+    const every = Math.ceil(map.at.length / most), made = { at: [], columns: [] };
+    for (let i = 0; i < map.at.length; i += every) {
+      const some = map.columns.slice(i, i + every).filter((column) => column.length > 1);
+      const low = Math.min(...some.map((column) => column[0]));
+      const high = Math.max(...some.map((column) => column[0] + column.length - 1));
+      const sum = some.length > 0 ? Array(high - low).fill(0) : [];
+      for (const column of some) column.slice(1).forEach((n, k) => { sum[column[0] - low + k] += n; });
+      made.at.push(map.at[i]);
+      made.columns.push(some.length > 0 ? [low, ...sum] : [0]);
+    }
+    return made;
+  }
+
+  return { here, chart, heat, heatTable, fewerColumns, edge, aligned, percentile, variable };
 })();

@@ -5,8 +5,6 @@
   const { charts } = LS;
   const D = JSON.parse(document.getElementById("data").textContent);
 
-  const edge = (row) => 100 * 10 ** (row / 8); /* as coord_html_row() */
-  const rowOf = (value) => Math.floor(Math.log10(value / 100) * 8);
   const trialOf = (i) => { /* by its place in the result */
     const [index, target, workload, repetition, counts] = D.dots.trials[i];
     return { place: i, index, target, workload, repetition, counts };
@@ -160,7 +158,9 @@
   const rule = () => {
     const widest = Math.max(1, ...D.series.map((one) => one.intervals.every));
     const some = D.series.length < D.dots.trials.length ? ` Of ${D.dots.trials.length} trials ${D.series.length} are shown over time: the first that counts of each target and workload.` : "";
-    return (widest > 1 ? `A point stands for up to ${widest} intervals: counts are added, latencies are the highest of them.` : "A point for each interval; nothing was left out.") + some;
+    const kept = Math.max(1, ...D.series.map((one) => one.intervals.kept));
+    return (widest > 1 ? `A point stands for up to ${widest} intervals: counts are added, latencies, memory and cores are the highest of them.` : "A point for each interval; nothing was left out.") +
+      (kept > 1 ? ` In result.json a point stands for up to ${kept}; intervals.csv, server.csv and merged.hlog have each.` : "") + some;
   };
 
   function throughput() {
@@ -173,26 +173,15 @@
     }));
   }
 
-  function heatTable(t, map) {
-    const rows = map.columns.flatMap((column) => column.length > 1 ? [column[0], column[0] + column.length - 2] : []);
-    const low = Math.min(...rows), high = Math.max(...rows);
-    const ranges = Array.from({ length: high - low + 1 }, (_, k) => low + k);
-    return table({
-      columns: [["from", false], ...ranges.map((row) => [`< ${human(edge(row + 1), "ns")}`, false])],
-      rows: map.columns.map((column, i) => [[human(map.at[i], "s"), map.at[i]],
-        ...ranges.map((row) => { const n = row < column[0] ? 0 : column[row - column[0] + 1] || 0; return n === 0 ? null : [human(n, "count"), n]; })]),
-    }, `${trialName(t)}: requests by latency`);
-  }
-
   function heatMaps() {
     const maps = D.heat.filter((one) => one.map && one.map.columns.length > 0).map((one) => ({ t: trialOf(one.trial), map: one.map }));
     const broken = D.heat.filter((one) => one.error);
-    return section("heat", "Latency over time", el("p", { class: "hint" }, "Each column is a stretch of time, each row a range of latencies; the darker, the more requests (logarithmic). Made of the histograms themselves."),
+    return section("heat", "Latency over time", el("p", { class: "hint" }, "Each column is a stretch of time, each row a range of latencies; the stronger its colour, the more requests (logarithmic). Made of the histograms themselves."),
       broken.map((one) => el("p", { class: "warn" }, `${trialName(trialOf(one.trial))}: ${one.error}`)),
       chosen(maps.map((one) => trialName(one.t)), "Show", (i) => {
         const { t, map } = maps[i];
-        return [charts.heat({ title: "Latency heat map", label: `Latency over time, ${trialName(t)}`, name: "latency", map, edge, row: rowOf }),
-          folded("As a table", () => heatTable(t, map))];
+        return [charts.heat({ title: "Latency heat map", label: `Latency over time, ${trialName(t)}`, name: "latency", map }),
+          folded("As a table", () => charts.heatTable(map, `${trialName(t)}: requests by latency`))];
       }));
   }
 

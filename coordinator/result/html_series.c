@@ -1,22 +1,22 @@
 #include "coordinator/result/html_series.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/hist_log.h"
+#include "coordinator/result/heat.h"
+#include "coordinator/result/series.h"
 #include "coordinator/result/store_paths.h"
 #include "coordinator/result/summary.h"
 
-#define ROWS_PER_DECADE   8
-#define ROW_LOWEST_NS     100.0
 #define POINTS_PER_DECADE 12
-/* Less of an interval than this share lies in the window: its rate would be noise. */
-#define INSIDE_LEAST 0.1
 
 void coord_html_number(struct ls_buf *out, double value)
 {
@@ -48,39 +48,43 @@ struct point {
     int64_t p50_ns, p99_ns, max_ns;
 };
 
-/* What an interval has of the measure window. */
-static int64_t inside(const Ls__Trial *trial, const Ls__Interval *interval)
-{
-    int64_t end_ns = trial->window != NULL ? trial->window->duration_ns : INT64_MAX;
-    int64_t from = interval->at_ns > 0 ? interval->at_ns : 0;
-    int64_t to = interval->at_ns + interval->length_ns;
-
-    to = to < end_ns ? to : end_ns;
-    return to > from ? to - from : 0;
-}
-
 static int64_t most(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
-/* What came in the drain belongs to the window as well: only its errors are shown, and no rate. */
-static void add_interval(struct point *point, const Ls__Interval *interval, int64_t inside_ns)
+/* The rates of what is in an interval of the result. False: it shows none. */
+static bool rates_of(const Ls__Trial *trial, size_t i, double *out_low, double *out_high)
 {
-    double rate;
+    const Ls__ThinnedIntervals *thinned = trial->intervals_thinned;
+
+    if (!coord_series_rate(trial, trial->intervals[i], out_low))
+        return false;
+    *out_high = *out_low;
+    if (thinned != NULL && i < thinned->n_least_per_s && i < thinned->n_most_per_s) {
+        *out_low = thinned->least_per_s[i];
+        *out_high = thinned->most_per_s[i];
+    }
+    return true;
+}
+
+/* What came in the drain belongs to the window as well: only its errors are shown, and no rate. */
+static void add_interval(struct point *point, const Ls__Trial *trial, size_t i)
+{
+    const Ls__Interval *interval = trial->intervals[i];
+    double low, high;
 
     point->errors += interval->errors;
     point->p50_ns = most(point->p50_ns, interval->p50_ns);
     point->p99_ns = most(point->p99_ns, interval->p99_ns);
     point->max_ns = most(point->max_ns, interval->max_ns);
-    if ((double)inside_ns < INSIDE_LEAST * (double)interval->length_ns || inside_ns <= 0)
+    if (!rates_of(trial, i, &low, &high))
         return;
-    rate = (double)interval->completed * 1e9 / (double)inside_ns;
     point->completed += interval->completed;
     point->scheduled += interval->scheduled;
-    point->inside_ns += inside_ns;
-    point->low = point->low < 0 || rate < point->low ? rate : point->low;
-    point->high = rate > point->high ? rate : point->high;
+    point->inside_ns += coord_series_inside(trial, interval);
+    point->low = point->low < 0 || low < point->low ? low : point->low;
+    point->high = high > point->high ? high : point->high;
 }
 
 /* Their number; out has room for points of them. */
@@ -90,7 +94,7 @@ static unsigned make_points(const Ls__Trial *trial, unsigned every, struct point
 
     for (size_t i = 0; i < trial->n_intervals; i++) {
         const Ls__Interval *interval = trial->intervals[i];
-        int64_t inside_ns = inside(trial, interval);
+        int64_t inside_ns = coord_series_inside(trial, interval);
 
         if (inside_ns > 0 && (n == 0 || taken == every)) {
             out[n++] = (struct point){ .at_ns = most(interval->at_ns, 0), .low = -1 };
@@ -99,7 +103,7 @@ static unsigned make_points(const Ls__Trial *trial, unsigned every, struct point
         if (n == 0)
             continue;
         taken += inside_ns > 0;
-        add_interval(&out[n - 1], interval, inside_ns);
+        add_interval(&out[n - 1], trial, i);
     }
     return n;
 }
@@ -166,6 +170,7 @@ void coord_html_intervals(const Ls__Trial *trial, unsigned points, struct ls_buf
                    { "p50", get_p50, ALWAYS },       { "p99", get_p99, ALWAYS },
                    { "max", get_max, ALWAYS } };
     unsigned every = bucket_size(trial->n_intervals, points), n;
+    const Ls__ThinnedIntervals *thinned = trial->intervals_thinned;
     struct point *made = calloc(trial->n_intervals / every + 2, sizeof(*made));
 
     if (made == NULL) {
@@ -173,9 +178,11 @@ void coord_html_intervals(const Ls__Trial *trial, unsigned points, struct ls_buf
         return;
     }
     n = make_points(trial, every, made);
-    ls_buf_addf(out, "{\"every\":%u", every);
+    ls_buf_addf(out, "{\"every\":%" PRIu64 ",\"kept\":%u",
+                (uint64_t)every * (thinned != NULL ? thinned->every : 1),
+                thinned != NULL ? thinned->every : 1);
     for (size_t s = 0; s < LS_ARRAY_LEN(series); s++) {
-        if ((series[s].when == BUCKETS && every == 1) ||
+        if ((series[s].when == BUCKETS && every == 1 && thinned == NULL) ||
             (series[s].when == OPEN && !coord_trial_is_open(trial)))
             continue;
         ls_buf_addf(out, ",\"%s\":[", series[s].name);
@@ -195,16 +202,21 @@ struct load {
     double at_s, cores, rss, switches;
 };
 
-static struct load between(const Ls__Sample *a, const Ls__Sample *b)
+/* From the sample before number i to it. */
+static struct load load_of(const Ls__Server *server, size_t i)
 {
-    double seconds = (double)(b->at_ns - a->at_ns) / 1e9;
-    uint64_t before = a->voluntary_switches + a->involuntary_switches;
-    uint64_t after = b->voluntary_switches + b->involuntary_switches;
+    const Ls__Sample *from = server->samples[i - 1], *to = server->samples[i];
+    const Ls__ThinnedSamples *thinned = server->samples_thinned;
+    struct load load = { .at_s = (double)from->at_ns / 1e9,
+                         .cores = coord_series_cores(from, to),
+                         .rss = (double)to->rss_bytes,
+                         .switches = coord_series_switches(from, to) };
 
-    if (seconds <= 0)
-        return (struct load){ 0 };
-    return (struct load){ .cores = (double)(b->cpu_ns - a->cpu_ns) / 1e9 / seconds,
-                          .switches = after > before ? (double)(after - before) / seconds : 0 };
+    if (thinned != NULL && i < thinned->n_cores_most && i < thinned->n_switches_most_per_s) {
+        load.cores = thinned->cores_most[i];
+        load.switches = thinned->switches_most_per_s[i];
+    }
+    return load;
 }
 
 static struct load highest(const struct load *a, const struct load *b)
@@ -239,11 +251,8 @@ void coord_html_samples(const Ls__Trial *trial, unsigned points, struct ls_buf *
         return;
     }
     for (size_t i = 1; i < count; i++) {
-        const Ls__Sample *sample = server->samples[i];
-        struct load load = between(server->samples[i - 1], sample);
+        struct load load = load_of(server, i);
 
-        load.rss = (double)sample->rss_bytes;
-        load.at_s = (double)server->samples[i - 1]->at_ns / 1e9;
         if ((i - 1) % every == 0)
             loads[n++] = load;
         else
@@ -260,32 +269,21 @@ void coord_html_samples(const Ls__Trial *trial, unsigned points, struct ls_buf *
 
 /* ---- histograms */
 
-unsigned coord_html_row(int64_t value_ns)
-{
-    double row = floor(log10((double)most(value_ns, 1) / ROW_LOWEST_NS) * ROWS_PER_DECADE);
-
-    return row < 0 ? 0 : row >= COORD_HTML_ROWS ? COORD_HTML_ROWS - 1 : (unsigned)row;
-}
-
 struct heat {
-    uint64_t (*cells)[COORD_HTML_ROWS]; /* by column */
+    uint64_t (*cells)[COORD_HEAT_ROWS]; /* by column */
     double *at_s;
     unsigned columns, room, every, taken;
-    unsigned char row_of[LS_HIST_LEN]; /* a logarithm for each counter of each line is too slow */
+    struct coord_heat_rows rows;
 };
 
 static void add_line(struct heat *heat, const struct ls_hist *hist, double at_s)
 {
-    uint32_t first, end;
-
     if (heat->columns == 0 || (heat->taken == heat->every && heat->columns < heat->room)) {
         heat->at_s[heat->columns++] = at_s;
         heat->taken = 0;
     }
     heat->taken++;
-    ls_hist_range(hist, &first, &end);
-    for (uint32_t i = first; i < end; i++)
-        heat->cells[heat->columns - 1][heat->row_of[i]] += ls_hist_count_at(hist, i);
+    coord_heat_add(&heat->rows, hist, heat->cells[heat->columns - 1]);
 }
 
 static void put_heat(const struct heat *heat, struct ls_buf *out)
@@ -297,18 +295,8 @@ static void put_heat(const struct heat *heat, struct ls_buf *out)
     }
     ls_buf_adds(out, "],\"columns\":[");
     for (unsigned c = 0; c < heat->columns; c++) {
-        unsigned first = 0, end = COORD_HTML_ROWS;
-
-        while (first < end && heat->cells[c][first] == 0)
-            first++;
-        while (end > first && heat->cells[c][end - 1] == 0)
-            end--;
-        ls_buf_addf(out, "%s[%u", c > 0 ? "," : "", first);
-        for (unsigned row = first; row < end; row++) {
-            ls_buf_adds(out, ",");
-            coord_html_number(out, (double)heat->cells[c][row]);
-        }
-        ls_buf_adds(out, "]");
+        ls_buf_adds(out, c > 0 ? "," : "");
+        coord_heat_put(heat->cells[c], out);
     }
     ls_buf_adds(out, "]}");
 }
@@ -340,9 +328,24 @@ static enum ls_err heat_init(struct heat *heat, size_t lines, unsigned points)
     heat->room = points;
     heat->cells = calloc(points, sizeof(*heat->cells));
     heat->at_s = calloc(points, sizeof(*heat->at_s));
-    for (uint32_t i = 0; i < LS_HIST_LEN; i++)
-        heat->row_of[i] = (unsigned char)coord_html_row(ls_hist_highest_at(i));
+    coord_heat_rows_init(&heat->rows);
     return heat->cells != NULL && heat->at_s != NULL ? LS_OK : LS_ENOMEM;
+}
+
+/* The log that is quickest to read: a long trial has one with few lines. */
+static enum ls_err choose_log(const char *folder, const Ls__Trial *trial, char *out_path,
+                              size_t *out_lines, struct ls_diag *diag)
+{
+    uint32_t every = trial->intervals_thinned != NULL ? trial->intervals_thinned->every : 1;
+    enum ls_err rc = LS_OK;
+
+    *out_lines = COORD_COARSE_LINES;
+    if (trial->intervals_thinned != NULL)
+        rc = coord_path(folder, COORD_COARSE_LOG, out_path, diag);
+    if (rc != LS_OK || (trial->intervals_thinned != NULL && access(out_path, F_OK) == 0))
+        return rc;
+    *out_lines = trial->n_intervals * (size_t)every;
+    return coord_path(folder, "merged.hlog", out_path, diag);
 }
 
 enum ls_err coord_html_log(const char *dir, const Ls__Trial *trial, unsigned points,
@@ -351,16 +354,17 @@ enum ls_err coord_html_log(const char *dir, const Ls__Trial *trial, unsigned poi
     struct heat heat = { .columns = 0 };
     char folder[PATH_MAX], path[PATH_MAX];
     FILE *file = NULL;
+    size_t lines = 0;
     enum ls_err rc = coord_path(dir, trial->folder, folder, diag);
 
     if (rc == LS_OK)
-        rc = coord_path(folder, "merged.hlog", path, diag);
+        rc = choose_log(folder, trial, path, &lines, diag);
     if (rc != LS_OK)
         return rc;
     file = fopen(path, "re");
     if (file == NULL)
         return ls_fail(diag, LS_EIO, "cannot open %s: %s", path, strerror(errno));
-    rc = heat_init(&heat, trial->n_intervals, points);
+    rc = heat_init(&heat, lines, points);
     if (rc == LS_OK)
         rc = read_lines(file, trial, &heat, total, diag);
     if (rc == LS_OK)

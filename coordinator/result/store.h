@@ -2,8 +2,8 @@
  *
  *     DIR/plan.yaml  environment.json  result.json  report.html  SHA256SUMS
  *     DIR/coordinator.pem  SHA256SUMS.sig      when there are keys to sign with
- *     DIR/trials/001-node-hello-r1/  merged.hlog  client-NAME.hlog  intervals.csv  server.csv
- *                                    target.log  runs.csv  trial.json
+ *     DIR/trials/001-node-hello-r1/  merged.hlog  coarse.hlog  client-NAME.hlog  intervals.csv
+ *                                    server.csv  target.log  runs.csv  trial.json
  *
  * A trial is written into trials/....part and renamed when everything in it is on the disk, so a
  * trial folder is complete or absent. result.json is replaced after each trial: an interrupted run
@@ -84,6 +84,10 @@ struct coord_store_hlog;
 enum ls_err coord_store_hlog_begin(struct coord_store_trial *trial, const char *client,
                                    int64_t start_wall_ns, struct coord_store_hlog **out_log,
                                    struct ls_diag *diag) LS_NODISCARD;
+/* coarse.hlog: of a long trial, what merged.hlog has in few lines. */
+enum ls_err coord_store_coarse_begin(struct coord_store_trial *trial, int64_t start_wall_ns,
+                                     struct coord_store_hlog **out_log,
+                                     struct ls_diag *diag) LS_NODISCARD;
 enum ls_err coord_store_hlog_write(struct coord_store_hlog *log, const char *tag, int64_t start_ns,
                                    int64_t length_ns, const struct ls_hist *hist,
                                    struct ls_diag *diag) LS_NODISCARD;

@@ -18,6 +18,8 @@
 #define COORD_SIGNATURE_FILE "SHA256SUMS.sig"
 #define COORD_SIGNER_FILE    "coordinator.pem"
 #define COORD_PART           ".part" /* of a trial folder that is being written */
+#define COORD_COARSE_LOG     "coarse.hlog"
+#define COORD_COARSE_LINES   240u /* of it; a few more where a trial took longer than planned */
 
 /* folder/name into out (PATH_MAX bytes). LS_ERANGE. */
 enum ls_err coord_path(const char *folder, const char *name, char *out,

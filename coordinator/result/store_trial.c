@@ -23,6 +23,7 @@
 struct coord_store_hlog {
     char name[96]; /* client-NAME.hlog */
     char *client;  /* as the agent is called, NULL: all; owned */
+    bool coarse;   /* of all, in few lines */
     FILE *file;    /* unbuffered: a disk that is full ends the trial, and not only its last step */
     struct ls_buf *lines; /* of the trial */
     struct coord_store_hlog *next;
@@ -253,13 +254,14 @@ enum ls_err coord_store_trial_file(struct coord_store_trial *trial, const char *
     return rc == LS_OK ? ls_fs_write(path, data, 0644, diag) : rc;
 }
 
-static struct coord_store_hlog *find_log(const struct coord_store_trial *trial, const char *client)
+static struct coord_store_hlog *find_log(const struct coord_store_trial *trial, const char *client,
+                                         bool coarse)
 {
     struct coord_store_hlog *log = trial->logs;
 
-    while (log != NULL &&
-           (client == NULL || log->client == NULL ? client != log->client
-                                                  : strcmp(log->client, client) != 0))
+    while (log != NULL && (log->coarse != coarse || (client == NULL || log->client == NULL
+                                                         ? client != log->client
+                                                         : strcmp(log->client, client) != 0)))
         log = log->next;
     return log;
 }
@@ -288,7 +290,7 @@ static enum ls_err log_fail(const struct coord_store_hlog *log, struct ls_diag *
     return ls_fail(diag, LS_EIO, "cannot write %s: %s", log->name, strerror(errno));
 }
 
-static enum ls_err open_log(struct coord_store_trial *trial, const char *client,
+static enum ls_err open_log(struct coord_store_trial *trial, const char *client, bool coarse,
                             struct coord_store_hlog **out_log, struct ls_diag *diag)
 {
     struct coord_store_hlog *log = calloc(1, sizeof(*log));
@@ -298,7 +300,11 @@ static enum ls_err open_log(struct coord_store_trial *trial, const char *client,
     if (log == NULL)
         return ls_fail(diag, LS_ENOMEM, "no memory for a histogram log");
     log->client = client != NULL ? strdup(client) : NULL;
-    name_log(trial, client, log->name, sizeof(log->name));
+    log->coarse = coarse;
+    if (coarse)
+        (void)snprintf(log->name, sizeof(log->name), COORD_COARSE_LOG);
+    else
+        name_log(trial, client, log->name, sizeof(log->name));
     if (client != NULL && log->client == NULL)
         rc = ls_fail(diag, LS_ENOMEM, "no memory for %s", log->name);
     if (rc == LS_OK)
@@ -322,16 +328,16 @@ static enum ls_err open_log(struct coord_store_trial *trial, const char *client,
     return LS_OK;
 }
 
-enum ls_err coord_store_hlog_begin(struct coord_store_trial *trial, const char *client,
-                                   int64_t start_wall_ns, struct coord_store_hlog **out_log,
-                                   struct ls_diag *diag)
+static enum ls_err begin_log(struct coord_store_trial *trial, const char *client, bool coarse,
+                             int64_t start_wall_ns, struct coord_store_hlog **out_log,
+                             struct ls_diag *diag)
 {
     char comment[200], piece[64] = "all clients";
-    struct coord_store_hlog *log = find_log(trial, client);
+    struct coord_store_hlog *log = find_log(trial, client, coarse);
     enum ls_err rc = LS_OK;
 
     if (log == NULL)
-        rc = open_log(trial, client, &log, diag);
+        rc = open_log(trial, client, coarse, &log, diag);
     if (rc != LS_OK)
         return rc;
     if (ftruncate(fileno(log->file), 0) != 0 || fseek(log->file, 0, SEEK_SET) != 0)
@@ -344,6 +350,19 @@ enum ls_err coord_store_hlog_begin(struct coord_store_trial *trial, const char *
     if (rc == LS_OK)
         *out_log = log;
     return rc;
+}
+
+enum ls_err coord_store_hlog_begin(struct coord_store_trial *trial, const char *client,
+                                   int64_t start_wall_ns, struct coord_store_hlog **out_log,
+                                   struct ls_diag *diag)
+{
+    return begin_log(trial, client, false, start_wall_ns, out_log, diag);
+}
+
+enum ls_err coord_store_coarse_begin(struct coord_store_trial *trial, int64_t start_wall_ns,
+                                     struct coord_store_hlog **out_log, struct ls_diag *diag)
+{
+    return begin_log(trial, NULL, true, start_wall_ns, out_log, diag);
 }
 
 enum ls_err coord_store_hlog_write(struct coord_store_hlog *log, const char *tag, int64_t start_ns,

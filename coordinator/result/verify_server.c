@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coordinator/result/message.h"
 #include "coordinator/result/raw.h"
+#include "coordinator/result/series.h"
 #include "coordinator/result/store_paths.h"
 #include "coordinator/result/verify_internal.h"
 
@@ -100,6 +102,29 @@ static void compute(const struct verify_server *s, const struct coord_raw_sample
         out->window_error_ns = late_ns;
 }
 
+/* The samples of the file, made as few as the published ones are. */
+static Ls__Server *make_samples(const Ls__Server *server, const struct samples *samples)
+{
+    const Ls__ThinnedSamples *thinned = server->samples_thinned;
+    Ls__Server *made = coord_message_new(&ls__server__descriptor);
+    bool ok = made != NULL;
+
+    for (size_t i = 0; ok && i < samples->n; i++) {
+        Ls__Sample *copy =
+            coord_message_append(&made->n_samples, &made->samples, &ls__sample__descriptor);
+
+        ok = copy != NULL;
+        if (ok)
+            *copy = samples->items[i].usage;
+    }
+    if (ok && thinned != NULL && thinned->every > 0)
+        ok = coord_series_thin_samples(made, thinned->every) == LS_OK;
+    if (ok)
+        return made;
+    coord_message_free(made);
+    return NULL;
+}
+
 void verify_server(struct verify *v, const struct verify_server *s)
 {
     static const char *const names[] = {
@@ -113,9 +138,11 @@ void verify_server(struct verify *v, const struct verify_server *s)
     const Ls__Server *server = s->trial->server;
     const struct coord_raw_sample *begin, *end;
     char relative[PATH_MAX], absolute[PATH_MAX], where[400];
+    static const char *const series[] = { "samples", "samples_thinned", NULL };
     struct samples samples = { 0 };
     struct ls_diag why = { .text = "" };
     Ls__Server computed = LS__SERVER__INIT;
+    Ls__Server *made = NULL;
     enum ls_err rc;
 
     if (server == NULL || server->n_samples == 0 ||
@@ -124,23 +151,25 @@ void verify_server(struct verify *v, const struct verify_server *s)
         return;
     rc = coord_raw_read_samples(absolute, take_sample, &samples, &why);
     v->no_memory = v->no_memory || rc == LS_ENOMEM;
-    if (rc == LS_OK && samples.n != server->n_samples)
-        rc = ls_fail(&why, LS_EPROTO, "it has %zu samples, the trial has %zu", samples.n,
+    if (rc == LS_OK) {
+        made = make_samples(server, &samples);
+        v->no_memory = v->no_memory || made == NULL;
+    }
+    if (made != NULL && made->n_samples != server->n_samples)
+        rc = ls_fail(&why, LS_EPROTO, "it has %zu samples, the trial has those of %zu", samples.n,
                      server->n_samples);
-    if (rc != LS_OK) {
+    if (rc != LS_OK)
         verify_differs(v, relative, "", NULL, NULL, why.text);
+    if (rc != LS_OK || made == NULL)
         goto out;
-    }
-    for (size_t i = 0; i < samples.n; i++) {
-        (void)snprintf(where, sizeof(where), "%.300s.server.samples[%zu]", s->where, i);
-        verify_message(v, &source, where, &server->samples[i]->base, &samples.items[i].usage.base);
-    }
     (void)snprintf(where, sizeof(where), "%.300s.server", s->where);
+    verify_fields(v, &source, where, &server->base, &made->base, series);
     if (find_edges(s->trial, &samples, &begin, &end))
         compute(s, begin, end, &computed);
     verify_fields(v, &source, where, &server->base, &computed.base, names);
     if (s->counted)
         verify_fields(v, &source, where, &server->base, &computed.base, per_request);
 out:
+    coord_message_free(made);
     free(samples.items);
 }

@@ -15,6 +15,7 @@
 #include "coordinator/result/message.h"
 #include "coordinator/result/raw.h"
 #include "coordinator/result/requests.h"
+#include "coordinator/result/series.h"
 #include "coordinator/result/store_paths.h"
 #include "coordinator/result/summary.h"
 #include "coordinator/result/verify_internal.h"
@@ -259,6 +260,22 @@ static void check_union(struct job *job, const char *relative)
     }
 }
 
+/* The few lines of a long trial have what the many have. */
+static void check_coarse(struct job *job)
+{
+    enum ls_series primary =
+        coord_trial_is_open(job->trial) ? LS_SERIES_RESPONSE_TIME : LS_SERIES_SERVICE_TIME;
+    char relative[PATH_MAX], absolute[PATH_MAX];
+
+    if (!path_of(job, COORD_COARSE_LOG, relative, absolute) || access(absolute, F_OK) != 0 ||
+        !take_log(job, COORD_COARSE_LOG, false, relative))
+        return;
+    job->v->out->figures++;
+    if (!same_counts(job->of[primary], job->sum[primary]))
+        verify_differs(job->v, relative, "", NULL, NULL,
+                       "it does not add up to what the clients' logs add up to");
+}
+
 static void check_logs(struct job *job)
 {
     char relative[PATH_MAX];
@@ -268,6 +285,7 @@ static void check_logs(struct job *job)
         return;
     check_union(job, relative);
     check_latencies(job, job->where, &job->trial->base, relative);
+    check_coarse(job);
 }
 
 /* ---- intervals.csv */
@@ -407,33 +425,63 @@ static void check_throughput(struct job *job)
     verify_fields(job->v, &source, job->where, &job->trial->base, &computed.base, names);
 }
 
+/* Every interval that touches the window, as it was, made as few as the published ones are. */
+static Ls__Trial *make_series(const struct job *job)
+{
+    const Ls__ThinnedIntervals *thinned = job->trial->intervals_thinned;
+    Ls__Trial *made = coord_message_new(&ls__trial__descriptor);
+    bool ok = made != NULL;
+
+    for (size_t i = 0; ok && i < job->point_count; i++) {
+        const struct point *point = &job->points[i];
+        Ls__Interval *copy;
+
+        if (!point->used || point->interval.at_ns <= -point->interval.length_ns)
+            continue; /* of the warm-up alone */
+        copy =
+            coord_message_append(&made->n_intervals, &made->intervals, &ls__interval__descriptor);
+        ok = copy != NULL;
+        if (ok)
+            *copy = point->interval;
+    }
+    if (ok && thinned != NULL && thinned->every > 0) {
+        made->window = job->trial->window; /* borrowed while it is looked at */
+        ok = coord_series_thin_intervals(made, thinned->every) == LS_OK;
+        made->window = NULL;
+    }
+    if (ok)
+        return made;
+    coord_message_free(made);
+    return NULL;
+}
+
 static void check_series(struct job *job)
 {
     static const char *const names[] = { "at_ns",  "length_ns", "scheduled", "completed", "errors",
                                          "p50_ns", "p99_ns",    "max_ns",    NULL };
+    static const char *const rates[] = { "intervals_thinned", NULL };
     const struct verify_source source = { .file = job->file,
                                           .from = COORD_RAW_INTERVALS " and merged.hlog" };
     const Ls__Trial *trial = job->trial;
-    size_t at = 0;
+    Ls__Trial *made = make_series(job);
     char where[400];
 
-    for (size_t i = 0; i < job->point_count; i++) {
-        const struct point *point = &job->points[i];
-
-        if (!point->used || point->interval.at_ns <= -point->interval.length_ns)
-            continue; /* of the warm-up alone */
-        if (at < trial->n_intervals) {
-            (void)snprintf(where, sizeof(where), "%.300s.intervals[%zu]", job->where, at);
-            verify_fields(job->v, &source, where, &trial->intervals[at]->base,
-                          &point->interval.base, names);
-        }
-        at++;
-    }
-    if (at == trial->n_intervals)
+    if (made == NULL) {
+        job->v->no_memory = true;
         return;
-    sub(job, "intervals", where, sizeof(where));
-    verify_differs(job->v, job->file, where, NULL, NULL,
-                   "there are not as many intervals as in " COORD_RAW_INTERVALS);
+    }
+    for (size_t i = 0; i < made->n_intervals && i < trial->n_intervals; i++) {
+        (void)snprintf(where, sizeof(where), "%.300s.intervals[%zu]", job->where, i);
+        verify_fields(job->v, &source, where, &trial->intervals[i]->base, &made->intervals[i]->base,
+                      names);
+    }
+    verify_fields(job->v, &source, job->where, &trial->base, &made->base, rates);
+    if (made->n_intervals != trial->n_intervals) {
+        sub(job, "intervals", where, sizeof(where));
+        verify_differs(job->v, job->file, where, NULL, NULL,
+                       "there are not as many intervals as in " COORD_RAW_INTERVALS);
+    }
+    coord_message_free(made);
 }
 
 /* ---- sums over clients */

@@ -92,6 +92,7 @@ void coord_merge_destroy(struct coord_merge *merge)
     report_fini(&merge->at_hand);
     hists_fini(&merge->total);
     ls_hist_destroy(merge->wide);
+    ls_hist_destroy(merge->coarse.sum);
     free(merge->points);
     free(merge->agents);
     free(merge);
@@ -156,6 +157,7 @@ enum ls_err coord_merge_create(const struct coord_merge_options *options,
         merge->limits_ns[i] = options->limits_ns[i];
     merge->options.limits_ns = merge->limits_ns;
     merge->index_end = (uint32_t)intervals;
+    coord_heat_rows_init(&merge->heat_rows);
     merge->latest = -1;
     rc = agents_init(merge, options);
     if (rc == LS_OK)
@@ -193,6 +195,8 @@ enum ls_err coord_merge_arm(struct coord_merge *merge, int64_t start_ns, int64_t
     if (files == NULL)
         return LS_OK;
     rc = coord_store_hlog_begin(files, NULL, start_wall_ns, &merge->log, diag);
+    if (rc == LS_OK)
+        rc = coord_merge_coarse_begin(merge, diag);
     for (uint32_t i = 0; i < merge->agent_count && rc == LS_OK; i++) {
         struct merge_agent *agent = &merge->agents[i];
 
@@ -347,6 +351,7 @@ static enum ls_err write_out(struct coord_merge *merge, struct ls_diag *diag)
 {
     struct merge_slot *slot = &merge->slots[merge->base % COORD_MERGE_WINDOW];
     const struct ls_hist *primary = slot->hists.of[coord_merge_primary(merge)];
+    int64_t start_ns = merge->base * merge->options.interval_ns;
     struct merge_point *point;
     enum ls_err rc = LS_OK;
 
@@ -356,9 +361,13 @@ static enum ls_err write_out(struct coord_merge *merge, struct ls_diag *diag)
         point->p99_ns = ls_hist_quantile(primary, 0.99);
         point->max_ns = ls_hist_max(primary);
         merge->latest = merge->base;
-        if (touches_window(merge, merge->base, slot->length_ns))
-            rc = write_lines(merge->log, merge->base * merge->options.interval_ns, slot->length_ns,
-                             &slot->hists, diag);
+        if (touches_window(merge, merge->base, slot->length_ns)) {
+            rc = write_lines(merge->log, start_ns, slot->length_ns, &slot->hists, diag);
+            if (rc == LS_OK)
+                rc = coord_merge_coarse_add(merge, start_ns, slot->length_ns, primary, diag);
+            coord_heat_add(&merge->heat_rows, primary, merge->heat);
+            merge->has_heat = true;
+        }
         hists_reset(&slot->hists);
         slot->used = false;
         slot->length_ns = 0;
@@ -373,7 +382,7 @@ enum ls_err coord_merge_flush(struct coord_merge *merge, struct ls_diag *diag)
 
     for (unsigned i = 0; i < COORD_MERGE_WINDOW && rc == LS_OK; i++)
         rc = write_out(merge, diag);
-    return rc;
+    return rc == LS_OK ? coord_merge_coarse_end(merge, diag) : rc;
 }
 
 /* Is the oldest interval of the window waiting for this agent? */
@@ -436,6 +445,16 @@ static void add_counts(struct merge_point *point, const Ls__IntervalReport *repo
     point->warmup_errors += coord_requests_errors(report->warmup);
 }
 
+static enum ls_err add_late(struct coord_merge *merge, const Ls__IntervalReport *report,
+                            struct ls_diag *diag)
+{
+    int64_t start_ns = report->index * merge->options.interval_ns;
+
+    coord_merge_coarse_late(merge, start_ns, report->length_ns,
+                            &merge->at_hand.of[coord_merge_primary(merge)]);
+    return add_lines(merge->log, start_ns, report->length_ns, &merge->at_hand, diag);
+}
+
 /* Into its place of the window, or past it as a line of its own. */
 static enum ls_err add_to_all(struct coord_merge *merge, const Ls__IntervalReport *report,
                               struct ls_diag *diag)
@@ -452,8 +471,7 @@ static enum ls_err add_to_all(struct coord_merge *merge, const Ls__IntervalRepor
                                                  merge->limits_ns[i]);
     if (report->index < merge->base)
         return touches_window(merge, report->index, report->length_ns)
-                   ? add_lines(merge->log, report->index * merge->options.interval_ns,
-                               report->length_ns, &merge->at_hand, diag)
+                   ? add_late(merge, report, diag)
                    : LS_OK;
     while (report->index >= merge->base + COORD_MERGE_WINDOW && rc == LS_OK)
         rc = write_out(merge, diag);
@@ -568,6 +586,7 @@ static enum ls_err take_interval(struct coord_merge *merge, struct merge_agent *
         return refuse(merge, agent, why.text, diag);
     merge->started = true;
     add_to_client(agent, report);
+    coord_merge_note_now(merge, agent, report);
     if (touches_window(merge, report->index, report->length_ns))
         rc = add_lines(agent->log, start_ns - merge->start_ns, report->length_ns, &merge->at_hand,
                        diag);

@@ -18,6 +18,7 @@
 
 #include "common/err.h"
 #include "common/hist.h"
+#include "coordinator/result/heat.h"
 #include "proto/wire.pb-c.h"
 
 #define COORD_MERGE_WINDOW       8u
@@ -97,6 +98,21 @@ struct coord_merge_progress {
     int64_t max_ns;
 };
 bool coord_merge_latest(const struct coord_merge *merge, struct coord_merge_progress *out);
+
+/* An agent as of its newest report of this trial, for who looks on. Negative: not known. */
+struct coord_merge_now {
+    double sent_per_s;       /* by a client, in its newest interval */
+    int64_t send_lag_p99_ns; /* in an open loop */
+    double cores;            /* of a client's workers, of a server's target; measure window alone */
+    double busiest;          /* of a client's workers, 0 to 1 */
+    int64_t rss_bytes;       /* of a server's target */
+    double switches_per_s;   /* its context switches */
+};
+void coord_merge_now(const struct coord_merge *merge, uint32_t agent, struct coord_merge_now *out);
+
+/* How slow the requests of the intervals were that every client has delivered since this was asked
+ * last: added to column. False: there are none. */
+bool coord_merge_take_heat(struct coord_merge *merge, uint64_t column[COORD_HEAT_ROWS]);
 
 /* What the books say. An empty text: nothing is wrong. */
 struct coord_books {

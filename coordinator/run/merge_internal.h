@@ -55,7 +55,8 @@ struct merge_agent {
     /* client */
     struct ls_hist_narrow *hists[LS_SERIES_COUNT]; /* owned; NULL: not reported */
     struct merge_totals sums;
-    uint32_t next_index; /* the first interval that it has not delivered */
+    struct coord_merge_now now; /* as of its newest interval */
+    uint32_t next_index;        /* the first interval that it has not delivered */
     struct coord_store_hlog *log;
     Ls__ClientReport *final;
     struct coord_merge_clock final_clock;
@@ -74,6 +75,17 @@ struct merge_slot {
     struct merge_hists hists;
     int64_t length_ns;
     bool used;
+};
+
+/* The line of coarse.hlog in the making. */
+struct merge_coarse {
+    struct coord_store_hlog *log; /* NULL: the trial is not to be so long */
+    struct ls_hist *sum;          /* owned */
+    uint32_t every;               /* intervals in a line */
+    uint32_t taken;               /* of them, in this one */
+    bool begun;                   /* something is in it */
+    int64_t start_ns;             /* since the start of the load */
+    int64_t end_ns;
 };
 
 /* What stays of an interval: a line of the time series. */
@@ -111,6 +123,10 @@ struct coord_merge {
     uint32_t point_count;
     int64_t latest; /* index of the latest complete interval that is not empty, -1: none */
     struct coord_store_hlog *log;
+    struct merge_coarse coarse;
+    struct coord_heat_rows heat_rows;
+    uint64_t heat[COORD_HEAT_ROWS]; /* that nobody has taken yet */
+    bool has_heat;
 
     struct merge_hists total; /* made by finish */
     struct ls_hist *wide;     /* owned; of the client and series that finish is at */
@@ -119,6 +135,17 @@ struct coord_merge {
 
 /* Writes out every interval that is still in the window. */
 enum ls_err coord_merge_flush(struct coord_merge *merge, struct ls_diag *diag) LS_NODISCARD;
+/* merge_now.c: what a client's report, which is at hand, says of it. */
+void coord_merge_note_now(struct coord_merge *merge, struct merge_agent *agent,
+                          const Ls__IntervalReport *report);
+/* merge_coarse.c: once the start is agreed; each interval as it leaves the window, and what came
+ * behind it; what is left when all have. */
+enum ls_err coord_merge_coarse_begin(struct coord_merge *merge, struct ls_diag *diag) LS_NODISCARD;
+enum ls_err coord_merge_coarse_add(struct coord_merge *merge, int64_t start_ns, int64_t length_ns,
+                                   const struct ls_hist *hist, struct ls_diag *diag) LS_NODISCARD;
+void coord_merge_coarse_late(struct coord_merge *merge, int64_t start_ns, int64_t length_ns,
+                             const struct ls_hist_sparse *hist);
+enum ls_err coord_merge_coarse_end(struct coord_merge *merge, struct ls_diag *diag) LS_NODISCARD;
 /* Raw tables of the trial: what an interval's report said, as it came; the server's samples, once
  * the window's start_ns is known. */
 enum ls_err coord_merge_keep_interval(const struct coord_merge *merge,

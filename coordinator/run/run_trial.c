@@ -10,6 +10,7 @@
 #include "common/units.h"
 #include "coordinator/plan/load_law.h"
 #include "coordinator/result/message.h"
+#include "coordinator/result/series.h"
 #include "coordinator/result/summary.h"
 #include "coordinator/run/fill.h"
 #include "coordinator/run/older.h"
@@ -463,6 +464,16 @@ static enum ls_err fill_row(const struct run *r, Ls__Trial *trial, struct ls_dia
     return rc == LS_OK ? coord_fill_text(&trial->row_sha256, hex) : rc;
 }
 
+/* What everybody has looked at is kept in fewer points, where it is long. Who asks for parts of a
+ * trial looks at them afterwards, and no result lists them. */
+static enum ls_err make_shorter(const struct run *r, Ls__Trial *trial, struct ls_diag *diag)
+{
+    if (strcmp(r->part, r->trial->workload->name) != 0 ||
+        coord_series_thin(trial, coord_series_points(r->result->trials_planned)) == LS_OK)
+        return LS_OK;
+    return ls_fail(diag, LS_ENOMEM, "no memory for the trial's time series");
+}
+
 /* From what was measured to a Trial on the disk. It is handed out unless the run was interrupted or
  * the disk did not take it: *out_trial is then NULL. */
 static enum ls_err close_trial(struct run *r, Ls__Trial **out_trial, struct ls_diag *diag)
@@ -504,6 +515,8 @@ static enum ls_err close_trial(struct run *r, Ls__Trial **out_trial, struct ls_d
     if (rc == LS_OK)
         rc = fill_row(r, trial, diag);
     judge(r, trial, &books);
+    if (rc == LS_OK)
+        rc = make_shorter(r, trial, diag);
     if (rc == LS_OK)
         rc = run_cell_fill(failure, trial);
     if (rc == LS_OK && r->files != NULL)

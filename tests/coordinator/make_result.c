@@ -1,5 +1,6 @@
 /* make_result DIR TRIALS SECONDS [NAME]: a result folder made up of figures that follow from their
- * place, for tests of what is made of results. Two targets, two workloads, an interval a second.
+ * place, for tests of what is made of results. Two targets, two workloads, an interval a second;
+ * of a long trial, as a run keeps it, but for merged.hlog: only coarse.hlog is there.
  * NAME stands where names come from others: of targets, workloads, agents, programs, hosts. */
 #include <math.h>
 #include <stdio.h>
@@ -9,9 +10,14 @@
 #include "common/hist.h"
 #include "common/units.h"
 #include "coordinator/result/message.h"
+#include "coordinator/result/series.h"
 #include "coordinator/result/store.h"
+#include "coordinator/result/store_paths.h"
 #include "coordinator/result/summary.h"
 #include "tests/coordinator/sample_result.h"
+
+#define SECOND_NS INT64_C(1000000000)
+#define WALL_NS   INT64_C(1700000000000000000)
 
 static void must(enum ls_err rc, const struct ls_diag *diag)
 {
@@ -44,15 +50,17 @@ static double speed(unsigned trial, unsigned second)
 
 static void add_series(Ls__Trial *trial, unsigned number, unsigned seconds)
 {
+    double cpu_ns = 0;
+
     coord_message_clear(&trial->n_intervals, &trial->intervals);
-    trial->window->duration_ns = seconds * INT64_C(1000000000);
+    trial->window->duration_ns = seconds * SECOND_NS;
     for (unsigned s = 0; s < seconds; s++) {
         double fast = speed(number, s);
         Ls__Interval *interval =
             add(&trial->n_intervals, &trial->intervals, &ls__interval__descriptor);
 
-        interval->at_ns = s * INT64_C(1000000000);
-        interval->length_ns = INT64_C(1000000000);
+        interval->at_ns = s * SECOND_NS;
+        interval->length_ns = SECOND_NS;
         interval->completed = (uint64_t)(trial->throughput_per_s * fast);
         interval->scheduled = (uint64_t)trial->throughput_per_s;
         interval->errors = s % 500 == 499 ? 3 : 0;
@@ -64,31 +72,40 @@ static void add_series(Ls__Trial *trial, unsigned number, unsigned seconds)
         Ls__Sample *sample =
             add(&trial->server->n_samples, &trial->server->samples, &ls__sample__descriptor);
 
-        sample->at_ns = s * INT64_C(1000000000);
-        sample->cpu_ns = (int64_t)(s * 4e8 * speed(number, s / 2));
+        sample->at_ns = s * SECOND_NS;
+        sample->cpu_ns = (int64_t)cpu_ns;
+        cpu_ns += 4e8 * speed(number, s);
         sample->rss_bytes = (20u << 20) + s * 4096ull;
         sample->voluntary_switches = s * 900ull;
         sample->processes = sample->threads = 2;
     }
 }
 
+/* A long tail. */
+static void record_second(struct ls_hist *hist, double fast, unsigned times)
+{
+    for (unsigned k = 0; k < 400; k++)
+        ls_hist_record_n(hist, (int64_t)(2e5 * pow(1.02, k % 300) / fast),
+                         times * (1ull + (400 - k) / 8));
+}
+
 static void write_log(struct coord_store_trial *files, const Ls__Trial *trial, unsigned seconds)
 {
     const char *tag = coord_trial_is_open(trial) ? "response_time" : "service_time";
+    bool coarse = trial->intervals_thinned != NULL;
+    unsigned every = coarse ? seconds / COORD_COARSE_LINES + 1 : 1;
     struct coord_store_hlog *log = NULL;
     struct ls_hist *hist = NULL;
     struct ls_diag diag;
 
     must(ls_hist_create(&hist), &diag);
-    must(coord_store_hlog_begin(files, NULL, INT64_C(1700000000000000000), &log, &diag), &diag);
-    for (unsigned s = 0; s < seconds; s++) {
-        double fast = speed(trial->index, s);
-
+    must(coarse ? coord_store_coarse_begin(files, WALL_NS, &log, &diag)
+                : coord_store_hlog_begin(files, NULL, WALL_NS, &log, &diag),
+         &diag);
+    for (unsigned s = 0; s < seconds; s += every) {
         ls_hist_reset(hist);
-        for (unsigned k = 0; k < 400; k++) /* a long tail */
-            ls_hist_record_n(hist, (int64_t)(2e5 * pow(1.02, k % 300) / fast), 1 + (400 - k) / 8);
-        must(coord_store_hlog_write(log, tag, s * INT64_C(1000000000), INT64_C(1000000000), hist,
-                                    &diag),
+        record_second(hist, speed(trial->index, s), every);
+        must(coord_store_hlog_write(log, tag, s * SECOND_NS, every * SECOND_NS, hist, &diag),
              &diag);
     }
     ls_hist_destroy(hist);
@@ -169,6 +186,7 @@ int main(int argc, char **argv)
             trial->verdict = LS__VERDICT__VERDICT_SUSPECT;
         }
         add_series(trial, (unsigned)i, (unsigned)seconds);
+        must(coord_series_thin(trial, coord_series_points((uint32_t)trials)), &diag);
         must(coord_store_trial_begin(store, trial->index, trial->target, trial->workload,
                                      trial->repetition, &files, &diag),
              &diag);

@@ -8,9 +8,11 @@
 #include <jansson.h>
 
 #include "coordinator/page/page.h"
+#include "coordinator/result/heat.h"
 #include "coordinator/result/html_series.h"
 #include "coordinator/result/message.h"
 #include "coordinator/result/report.h"
+#include "coordinator/result/series.h"
 #include "coordinator/result/summary.h"
 #include "tests/coordinator/sample_result.h"
 
@@ -239,6 +241,30 @@ static void edges_of_the_window_bend_no_rate(void **state)
     ls__trial__free_unpacked(trial, NULL);
 }
 
+/* Twice by the rule is once by the rule, but for what the last point stands for. */
+static void a_series_that_was_thinned_before_shows_the_same(void **state)
+{
+    Ls__Trial *whole = trial_of(1200), *thinned = trial_of(1200);
+    json_t *a, *b;
+
+    (void)state;
+    assert_int_equal(coord_series_thin_intervals(thinned, 10), LS_OK);
+    a = series_of(whole, 12);
+    b = series_of(thinned, 12);
+    assert_int_equal(json_integer_value(json_object_get(a, "kept")), 1);
+    assert_int_equal(json_integer_value(json_object_get(b, "kept")), 10);
+    json_object_del(a, "kept");
+    json_object_del(b, "kept");
+    assert_true(json_equal(a, b));
+    json_decref(a);
+    json_decref(b);
+    b = series_of(thinned, 1000); /* nothing to do: the shade is there all the same */
+    assert_true(at(b, "low", 0) == 10 && at(b, "high", 0) == 1000);
+    json_decref(b);
+    ls__trial__free_unpacked(whole, NULL);
+    ls__trial__free_unpacked(thinned, NULL);
+}
+
 static void quantiles_end_with_the_exact_maximum(void **state)
 {
     struct ls_hist *hist = NULL;
@@ -270,11 +296,11 @@ static void quantiles_end_with_the_exact_maximum(void **state)
 static void rows_of_a_heat_map_are_eighths_of_a_decade(void **state)
 {
     (void)state;
-    assert_int_equal(coord_html_row(0), 0);
-    assert_int_equal(coord_html_row(101), 0);
-    assert_int_equal(coord_html_row(1001), 8);
-    assert_int_equal(coord_html_row(1000001), 32);
-    assert_int_equal(coord_html_row(INT64_MAX), COORD_HTML_ROWS - 1);
+    assert_int_equal(coord_heat_row(0), 0);
+    assert_int_equal(coord_heat_row(101), 0);
+    assert_int_equal(coord_heat_row(1001), 8);
+    assert_int_equal(coord_heat_row(1000001), 32);
+    assert_int_equal(coord_heat_row(INT64_MAX), COORD_HEAT_ROWS - 1);
 }
 
 int main(void)
@@ -285,6 +311,7 @@ int main(void)
         cmocka_unit_test(a_thousand_trials_make_no_larger_page),
         cmocka_unit_test(a_bucket_keeps_what_stood_out),
         cmocka_unit_test(edges_of_the_window_bend_no_rate),
+        cmocka_unit_test(a_series_that_was_thinned_before_shows_the_same),
         cmocka_unit_test(quantiles_end_with_the_exact_maximum),
         cmocka_unit_test(rows_of_a_heat_map_are_eighths_of_a_decade),
     };

@@ -46,6 +46,7 @@ struct fleet {
     bool open;
     int64_t warmup_ns;
     int64_t early_ns; /* intervals begin that much before their grid */
+    int64_t plan_ns;  /* how long it was to be; 0: MEASURE */
     struct cell cells[CLIENTS_MAX][INTERVALS];
     struct coord_merge_clock clocks[CLIENTS_MAX + 1];
     struct ls_hist *all[3]; /* every sample, recorded into one histogram */
@@ -97,7 +98,7 @@ static struct coord_merge *make_merge(const struct fleet *fleet, struct coord_st
         .agents = agents,
         .agent_count = fleet->clients + 1,
         .warmup_ns = fleet->warmup_ns,
-        .measure_ns = MEASURE,
+        .measure_ns = fleet->plan_ns > 0 ? fleet->plan_ns : MEASURE,
         .drain_ns = 200 * MS,
         .interval_ns = INTERVAL,
         .offered_per_s = fleet->open ? 1000 : 0,
@@ -500,10 +501,12 @@ static void files_end(struct files *files)
     tmpdir_remove(&files->tmp);
 }
 
-/* The sum of all lines of one tag; no start goes back below 0 or beyond the trial. */
-static void add_log(const struct files *files, const char *name, const char *tag,
-                    struct ls_hist *sum)
+/* The sum of all lines of one tag, and their number; no start goes back below 0 or beyond the
+ * trial. */
+static unsigned add_lines(const struct files *files, const char *name, const char *tag,
+                          int64_t longest_ns, struct ls_hist *sum)
 {
+    unsigned lines = 0;
     char path[400];
     struct ls_hist *line = NULL;
     int64_t start_ns, length_ns;
@@ -518,12 +521,20 @@ static void add_log(const struct files *files, const char *name, const char *tag
     assert_int_equal(ls_hist_create(&line), LS_OK);
     while ((rc = ls_hist_log_read(file, tag, line, &start_ns, &length_ns, &diag)) == LS_OK) {
         assert_true(start_ns >= 0 && start_ns < INTERVALS * INTERVAL);
-        assert_true(length_ns >= INTERVAL && length_ns <= 3 * INTERVAL);
+        assert_true(length_ns >= INTERVAL && length_ns <= longest_ns);
         ls_hist_merge(sum, line);
+        lines++;
     }
     assert_int_equal(rc, LS_EAGAIN);
     ls_hist_destroy(line);
     (void)fclose(file);
+    return lines;
+}
+
+static void add_log(const struct files *files, const char *name, const char *tag,
+                    struct ls_hist *sum)
+{
+    (void)add_lines(files, name, tag, 3 * INTERVAL, sum);
 }
 
 static void assert_same_counters(const struct ls_hist *a, const struct ls_hist *b)
@@ -563,6 +574,73 @@ static void the_logs_of_the_clients_add_up_to_the_merged_log_bucket_by_bucket(vo
             ls_hist_destroy(merged);
             ls_hist_destroy(clients);
         }
+        coord_message_free(trial);
+        fleet_fini(&fleet);
+        files_end(&files);
+    }
+}
+
+static void who_looks_on_sees_the_newest_of_each_and_every_request_once(void **state)
+{
+    struct fleet fleet;
+    struct coord_books books;
+    struct coord_merge_now now;
+    uint64_t column[COORD_HEAT_ROWS] = { 0 }, sum = 0;
+    const struct cell *last;
+    Ls__Trial *trial;
+
+    (void)state;
+    fleet_init(&fleet, 2, 3, 2000);
+    fleet.merge = make_merge(&fleet, NULL);
+    coord_merge_now(fleet.merge, 1, &now);
+    assert_true(now.sent_per_s < 0 && now.cores < 0 && now.send_lag_p99_ns < 0);
+    assert_false(coord_merge_take_heat(fleet.merge, column));
+    for (unsigned i = 0; i < INTERVALS; i++) {
+        for (uint32_t c = 0; c < fleet.clients; c++)
+            assert_int_equal(send_interval(&fleet, c, i, 0, NULL), LS_OK);
+        if (i == INTERVALS / 2)
+            assert_true(coord_merge_take_heat(fleet.merge, column));
+    }
+    coord_merge_now(fleet.merge, 2, &now);
+    last = &fleet.cells[1][INTERVALS - 1];
+    assert_true(now.sent_per_s == (double)last->measure.sent * 1e9 / INTERVAL);
+    assert_int_equal(now.send_lag_p99_ns, ls_hist_quantile(last->hists[LAGS], 0.99));
+    assert_true(now.cores < 0 && now.rss_bytes < 0); /* it did not say */
+    coord_merge_now(fleet.merge, 3, &now);
+    assert_true(now.sent_per_s < 0);
+    trial = finish(&fleet, &books);
+    assert_true(coord_merge_take_heat(fleet.merge, column));
+    assert_false(coord_merge_take_heat(fleet.merge, column));
+    for (unsigned row = 0; row < COORD_HEAT_ROWS; row++)
+        sum += column[row];
+    assert_int_equal(sum, ls_hist_count(fleet.all[RESPONSES]));
+    coord_message_free(trial);
+    fleet_fini(&fleet);
+}
+
+/* In the order in which parts come, late ones included. */
+static void the_few_lines_of_a_long_trial_add_up_to_the_same(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct fleet fleet;
+        struct files files;
+        struct coord_books books;
+        struct ls_hist *sum = NULL;
+        Ls__Trial *trial;
+
+        files_begin(&files);
+        fleet_init(&fleet, 2, seed, 2000);
+        fleet.plan_ns = 700 * INTERVAL; /* three in a line */
+        fleet.merge = make_merge(&fleet, files.trial);
+        deliver_all(&fleet);
+        trial = finish(&fleet, &books);
+        assert_int_equal(coord_store_trial_finish(files.trial, trial, NULL), LS_OK);
+        assert_int_equal(ls_hist_create(&sum), LS_OK);
+        assert_in_range(
+            add_lines(&files, "coarse.hlog", "response_time", INTERVALS * INTERVAL, sum), 3, 5);
+        assert_same_counters(sum, fleet.all[RESPONSES]);
+        ls_hist_destroy(sum);
         coord_message_free(trial);
         fleet_fini(&fleet);
         files_end(&files);
@@ -1150,6 +1228,8 @@ int main(void)
         cmocka_unit_test(the_merged_histogram_is_that_of_the_union_however_the_samples_are_split),
         cmocka_unit_test(the_time_series_holds_every_measured_completion_once),
         cmocka_unit_test(the_logs_of_the_clients_add_up_to_the_merged_log_bucket_by_bucket),
+        cmocka_unit_test(who_looks_on_sees_the_newest_of_each_and_every_request_once),
+        cmocka_unit_test(the_few_lines_of_a_long_trial_add_up_to_the_same),
         cmocka_unit_test(late_parts_are_written_where_they_belong),
         cmocka_unit_test(no_line_begins_before_the_load),
         cmocka_unit_test(an_answer_without_a_latency_is_noticed),

@@ -1,7 +1,8 @@
 #!/bin/sh
 # report.html: one file that a browser shows without a complaint and without loading anything, with
-# the figures of the other formats; of a real run, of hostile names, of sixty trials of eight
-# minutes, and of a thousand trials. LS_SCREENSHOTS names a folder that keeps the pictures, LS_RESULT
+# the figures of the other formats; of a real run, of hostile names, of sixty trials of eight hours.
+# LS_E2E_LONG=1: also in how much memory, of a thousand trials of ten hours, and of a real trial that
+# is too long for result.json. LS_SCREENSHOTS names a folder that keeps the pictures, LS_RESULT
 # a result folder whose page is looked at as well.
 . "$(dirname -- "$0")/lib.sh"
 need node "${CHROMIUM:-chromium}"
@@ -17,6 +18,7 @@ looks_right() {
         show page.out page.err
         fail "the page of $1"
     }
+    echo "$1: $(cat page.out)"
     if [ -n "${LS_SCREENSHOTS:-}" ]; then
         mkdir -p "$LS_SCREENSHOTS/$1"
         cp "shots/$1"/*.png "shots/$1"/*.pdf "$LS_SCREENSHOTS/$1/"
@@ -68,6 +70,44 @@ looks_right hostile
 expect 0 "$lockstep" report hostile
 LC_ALL=C grep -q "$(printf '[\033\007]')" out && fail 'a name wrote to the terminal'
 
+# long_trial: more intervals than result.json keeps points. The folder has each of them, and verify
+# makes the points again.
+long_trial() {
+    {
+        plan_head lasting 1
+        cat <<PLAN
+targets:
+  - name: one
+    command: ["$agent", respond, --listen, "{host}:{port}", --die-with-parent]
+    port: $port
+workloads:
+  - name: steady
+    http: {requests: [{path: /}]}
+    connections: 2
+    load: {constant: {rate: 100/s}}
+    warmup: 0s
+    measure: 65s
+    interval: 100ms
+schedule: {repetitions: 1}
+PLAN
+    } >lasting.yaml
+    expect '0 4' "$lockstep" run lasting.yaml --out lasting
+    holds lasting/result.json 'r.trials[0].intervals.length <= 602 && r.trials[0].intervals_thinned.every === 2'
+    holds lasting/result.json 'r.trials[0].intervals.reduce((n, i) => n + i.completed, 0) === r.trials[0].requests.ok'
+    [ "$(wc -l <lasting/trials/001-one-steady-r1/intervals.csv)" -gt 650 ] || fail 'an interval is missing'
+    expect 0 "$lockstep" verify lasting
+    # shellcheck disable=SC2016 # for node
+    node -e '
+        const fs = require("fs"), file = "lasting/trials/001-one-steady-r1/trial.json";
+        const t = JSON.parse(fs.readFileSync(file, "utf8")), r = JSON.parse(fs.readFileSync("lasting/result.json", "utf8"));
+        t.intervals_thinned.least_per_s[100] += 1;
+        r.trials = [t];
+        fs.writeFileSync(file, JSON.stringify(t));
+        fs.writeFileSync("lasting/result.json", JSON.stringify(r));'
+    expect 4 "$lockstep" verify lasting
+    says out 'intervals_thinned.least_per_s[100]'
+}
+
 # small NAME ARGUMENT...: whatever the result is, the page stays small. In a browser, too, where there
 # is time.
 small() {
@@ -78,13 +118,18 @@ small() {
     mv out "$1/report.html"
     [ -z "${LS_E2E_LONG:-}" ] || looks_right "$1"
 }
-small long 60 480 # eight hours of series
-[ -z "${LS_E2E_LONG:-}" ] || small many 1000 2
+small long 60 28800 # eight hours of series each
+if [ -n "${LS_E2E_LONG:-}" ]; then
+    # An address space of 300 MB: less than that of memory.
+    expect 0 sh -c "ulimit -v 300000 && exec '$lockstep' report long --format html"
+    small many 1000 36000
+    long_trial
+fi
 unset LS_E2E_LONG # the page cuts such names, and its cells are others than in Markdown
 small wide 12 2 "$(head -c 10000 /dev/zero | tr '\0' 'w')"
 
 # Files that are gone or damaged cost a chart, and the page says so.
-rm long/trials/*/merged.hlog
+rm long/trials/*/coarse.hlog
 for log in hostile/trials/001-*/merged.hlog; do
     echo nonsense >"$log"
 done

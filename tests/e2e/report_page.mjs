@@ -24,6 +24,7 @@ const browser = await launch(folder);
 try {
   const page = await browser.open(`file://${file}`, "document.documentElement?.dataset.ready === 'yes'");
 
+  const opened = await page.evaluate("performance.getEntriesByType('navigation')[0].domComplete");
   assert.deepEqual(page.complaints, []);
   assert.equal(page.requests.length, 1, `something is loaded: ${page.requests}`);
   const ids = await page.evaluate("[...document.querySelectorAll('main section')].map((s) => s.id)");
@@ -66,7 +67,7 @@ try {
   await page.shoot(join(folder, "print.png"), { whole: true });
   await page.pdf(join(folder, "print.pdf"));
   assert.deepEqual(page.complaints, []);
+  console.log(`${statSync(file).size} bytes, opened in ${Math.round(opened)} ms`);
 } finally {
   await browser.close();
 }
-console.log("ok");
