@@ -67,22 +67,65 @@
     set("errors", last ? human(state.points.reduce((sum, p) => sum + p[3], 0), "count") : "–");
   }
 
-  /* Charts are made anew for a trial, and then only get data: at most twice a second. */
-  let made = null, due = false;
+  /* A point: [0 from, 1 achieved/s, 2 offered/s, 3 errors, 4 p50, 5 p99, 6 max, 7 requests by latency,
+   * 8 cores, 9 memory, 10 switches/s]. */
   const column = (i) => state.points.map((p) => p[i]);
+  const positive = (i) => column(i).map((v) => v || null);
+  const has = (i) => state.points.some((p) => p[i]);
+  const heatMap = () => charts.fewerColumns({ at: column(0), columns: column(7) }, 240);
+
+  /* What the sum of the columns says of percentiles: upper ends of rows, so none is too low. */
+  function curve() {
+    const rows = [], xs = [], values = [];
+    for (const [first, ...counts] of column(7)) counts.forEach((n, k) => { rows[first + k] = (rows[first + k] || 0) + n; });
+    const count = rows.reduce((sum, n) => sum + n, 0);
+    let row = 0, below = rows[0] || 0;
+    for (let i = 0; count > 0; i++) {
+      const x = Math.min(10 ** (i / 12), count);
+      while (below < Math.max(1, Math.ceil(count * (1 - 1 / x) - 1e-6)) && row < rows.length - 1) below += rows[++row] || 0;
+      xs.push(x);
+      values.push(charts.edge(row + 1));
+      if (x === count) break;
+    }
+    return { xs, values };
+  }
+
+  /* Charts are made anew for a trial, and when there is something new to show; then they only get data:
+   * at most twice a second. */
+  let made = null, due = false;
+  const kind = () => [state.now?.open, ...[3, 8, 9, 10].map(has)].join();
+  function lineChart(title, unit, of, more) {
+    return { data: () => [column(0), ...of.map((one) => one.values())],
+      figure: charts.chart({ title, label: `${title} of this trial, over time`, xs: column(0), lines: of.map((one) => ({ ...one, values: one.values() })),
+        x: { unit: "s", name: "time" }, y: { unit, ...more }, height: 240 }) };
+  }
   function makePlots() {
     const open = state.now?.open;
-    const lines = [{ label: "achieved", colour: 0, values: column(1) }, ...(open ? [{ label: "offered", colour: 6, dash: 6, values: column(2) }] : [])];
-    const rate = charts.chart({ title: "Requests per second", label: "requests per second of this trial, over time", xs: column(0), lines,
-      x: { unit: "s", name: "time" }, y: { unit: "per_s" }, height: 240 });
-    const latency = charts.chart({ title: "Latency", label: "latency of this trial, over time", xs: column(0),
-      lines: [{ label: "p50", colour: 2, values: column(4).map((v) => v || null) }, { label: "p99", colour: 1, values: column(5).map((v) => v || null) }, { label: "max", colour: 3, values: column(6).map((v) => v || null) }],
-      x: { unit: "s", name: "time" }, y: { unit: "ns", log: true }, height: 240 });
-    made = { rate, latency, open };
-    plots.replaceChildren(rate, latency, LS.folded("As a table", () => table({
-      columns: [["from", false], ["achieved/s", false], ["errors", false], ["p50", false], ["p99", false], ["max", false]],
-      rows: state.points.map((p) => [[human(p[0], "s"), p[0]], [human(p[1], "per_s"), p[1]], [String(p[3]), p[3]], ...[4, 5, 6].map((i) => [human(p[i], "ns"), p[i]])]),
-    }, "This trial so far")));
+    const lines = [
+      lineChart("Requests per second", "per_s", [{ label: "achieved", colour: 0, values: () => column(1) }, ...(open ? [{ label: "offered", colour: 6, dash: 6, values: () => column(2) }] : [])]),
+      has(3) ? lineChart("Errors", "count", [{ label: "errors", colour: 1, values: () => column(3) }]) : null,
+      lineChart("Latency", "ns", [{ label: "p50", colour: 2, values: () => positive(4) }, { label: "p99", colour: 1, values: () => positive(5) }, { label: "max", colour: 3, values: () => positive(6) }], { log: true }),
+      ...[[8, "Server: cores used", "cores"], [9, "Server: memory", "bytes"], [10, "Server: context switches per second", "per_s"]]
+        .map(([i, title, unit]) => has(i) ? lineChart(title, unit, [{ label: title, colour: 0, values: () => column(i) }]) : null),
+    ].filter((x) => x);
+    const heat = charts.heat({ title: "Latency heat map", label: "latency of this trial over time: the stronger the colour, the more requests", name: "latency", map: heatMap(),
+      hint: "Each column is a stretch of time, each row a range of latencies; the stronger its colour, the more requests (logarithmic)." });
+    const { xs, values } = curve();
+    const percentiles = charts.chart({ title: "Latency by percentile", label: "latency by percentile of this trial so far", xs, lines: [{ label: "latency", colour: 0, values }],
+      hint: "Of this trial so far, to the upper end of a row of the heat map; the report has it from the histograms.",
+      x: { unit: "count", log: true, name: "of the requests were faster:", filter: (u, splits) => splits.map((v) => Math.abs(Math.log10(v) % 1) < 1e-6 ? v : null),
+        values: (u, splits) => splits.map((v) => v === null ? "" : charts.percentile(v)), read: charts.percentile, range: (u, low, high) => [1, Math.max(high, 10)] },
+      y: { unit: "ns", log: true, name: "latency" }, height: 240 });
+    made = { lines, heat, percentiles, kind: kind() };
+    const names = ["from", "achieved/s", "offered/s", "errors", "p50", "p99", "max", null, "cores", "memory", "switches/s"];
+    const units = ["s", "per_s", "per_s", "count", "ns", "ns", "ns", null, "cores", "bytes", "per_s"];
+    const shown = units.map((_, i) => i).filter((i) => names[i] && (i !== 2 || open) && (i < 8 || has(i)));
+    plots.replaceChildren(...lines.slice(0, has(3) ? 3 : 2).map((one) => one.figure), heat, percentiles, ...lines.slice(has(3) ? 3 : 2).map((one) => one.figure),
+      LS.folded("As a table", () => table({
+        columns: shown.map((i) => [names[i], false]),
+        rows: state.points.map((p) => shown.map((i) => p[i] === null ? null : [human(p[i], units[i]), p[i]])),
+      }, "This trial so far")),
+      LS.folded("The heat map as a table", () => charts.heatTable(heatMap(), "This trial so far: requests by latency")));
   }
   function drawPlots() {
     due = false;
@@ -90,13 +133,14 @@
       plots.replaceChildren(el("p", { class: "soft" }, "Nothing was measured in this trial yet."));
       return;
     }
-    if (!made || made.open !== state.now?.open) return makePlots();
-    if (!made.rate.chart || !made.rate.chart.plot) return;
-    const latency = [4, 5, 6].map((i) => column(i).map((v) => v || null));
-    made.rate.chart.data = [column(0), column(1), ...(made.open ? [column(2)] : [])];
-    made.latency.chart.data = [column(0), ...latency];
-    made.rate.chart.plot.setData(made.rate.chart.data);
-    made.latency.chart.plot.setData(made.latency.chart.data);
+    if (!made || made.kind !== kind()) return makePlots();
+    if (!charts.here) return;
+    made.heat.update(heatMap());
+    const { xs, values } = curve();
+    for (const [figure, data] of [...made.lines.map((one) => [one.figure, one.data()]), [made.percentiles, [xs, values]]]) {
+      figure.chart.data = data;
+      if (figure.chart.plot) figure.chart.plot.setData(data);
+    }
   }
   function planPlots() {
     if (due) return;
@@ -105,10 +149,12 @@
   }
 
   function showAgents() {
+    const known = (value, unit) => value === null || value === undefined ? null : [human(value, unit), value];
     agents.replaceChildren(table({
-      columns: [["agent", true], ["role", true], ["state", true], ["clock +-", false]],
-      rows: state.agents.map(([name, role, what, error]) => [name, role, [what, what === "here" ? "good" : what === "lost" ? "bad" : "warn"], error < 0 ? null : [human(error, "ns"), error]]),
-    }, "Agents"));
+      columns: [["agent", true], ["role", true], ["state", true], ["share", false], ["send lag p99", false], ["cores used", false], ["busiest worker", false], ["memory", false], ["clock +-", false]],
+      rows: state.agents.map(([name, role, what, error, share, cores, busiest, lag, rss]) => [name, role, [what, what === "here" ? "good" : what === "lost" ? "bad" : "warn"],
+        known(share, "share"), known(lag, "ns"), known(cores, "cores"), known(busiest, "share"), known(rss, "bytes"), known(error, "ns")]),
+    }, "Agents, as of their newest reports"));
   }
 
   function showResult() {

@@ -25,7 +25,9 @@
 #define SAID_MAX       256u /* kinds of warnings that are remembered */
 #define LINE_MAX_BYTES 512u
 
-enum { LINE_TRIAL, LINE_PHASES, LINE_FIGURES, LINE_AGENTS, LINE_COUNT };
+enum { LINE_TRIAL, LINE_PHASES, LINE_FIGURES, LINE_AGENTS, LINE_STRIP };
+
+#define LINE_COUNT (LINE_STRIP + AGENTS_SHOWN)
 
 struct coord_progress {
     bool quiet;
@@ -39,6 +41,7 @@ struct coord_progress {
     char target[64];
     char phase[40]; /* as shown last */
     char agents[LINE_MAX_BYTES];
+    char strip[AGENTS_SHOWN][LINE_MAX_BYTES]; /* what the agents are like; "": not known */
     bool agents_missing;
     uint64_t said[SAID_MAX]; /* warnings, by kind and target */
     unsigned said_count;
@@ -253,23 +256,135 @@ void coord_progress_reasons(struct coord_progress *progress, const Ls__Trial *tr
 
 /* ---- what moves */
 
+static size_t add(char *out, size_t bytes, size_t used, const char *text)
+{
+    return used < bytes ? used + (size_t)snprintf(out + used, bytes - used, "%s", text) : used;
+}
+
+static size_t add_named(char *out, size_t bytes, size_t used, const char *before, const char *text,
+                        const char *after)
+{
+    used = add(out, bytes, used, before);
+    used = add(out, bytes, used, text);
+    return add(out, bytes, used, after);
+}
+
+static bool is_measured(const struct coord_live_agent *agent)
+{
+    return agent->share >= 0 || agent->cores >= 0 || agent->busiest >= 0 ||
+           agent->send_lag_p99_ns >= 0 || agent->rss_bytes >= 0;
+}
+
+static size_t add_percent(char *out, size_t bytes, size_t used, const char *before, double share)
+{
+    char text[32];
+
+    (void)snprintf(text, sizeof(text), "%.1f %%", share * 100);
+    return add_named(out, bytes, used, before, text, "");
+}
+
+/* "  client-1  share 50.0 %  lag 25.0 us  CPU 31.0 %  +- 42.0 us": a client's CPU is its busiest
+ * worker's; "  server-1  0.98 cores  20.1 MiB  +- 30.0 us". The longest fits into 60 columns. */
+static void compose_agent(char *out, size_t bytes, const struct coord_live_agent *agent,
+                          unsigned width)
+{
+    char text[48];
+    size_t used = (size_t)snprintf(out, bytes, "  %-*.16s", (int)width, agent->name);
+
+    if (agent->share >= 0)
+        used = add_percent(out, bytes, used, "  share ", agent->share);
+    if (agent->send_lag_p99_ns >= 0)
+        used = add_named(out, bytes, used, "  lag ",
+                         ls_human_duration((double)agent->send_lag_p99_ns, text, sizeof(text)), "");
+    if (agent->busiest >= 0) {
+        used = add_percent(out, bytes, used, "  CPU ", agent->busiest);
+    } else if (agent->cores >= 0) {
+        (void)snprintf(text, sizeof(text), "%.2f", agent->cores);
+        used = add_named(out, bytes, used, "  ", text, " cores");
+    }
+    if (agent->rss_bytes > 0)
+        used = add_named(out, bytes, used, "  ",
+                         ls_human_size((double)agent->rss_bytes, text, sizeof(text)), "");
+    if (agent->clock_error_ns >= 0)
+        (void)add_named(out, bytes, used, "  +- ",
+                        ls_human_duration((double)agent->clock_error_ns, text, sizeof(text)), "");
+    make_harmless(out);
+}
+
+/* Of more than there is room for: how far apart they are, and which one is the busiest. */
+static void compose_extremes(char *out, size_t bytes, const struct coord_live_agent *agents,
+                             size_t n)
+{
+    double least = 1, most = -1;
+    const struct coord_live_agent *busiest = NULL;
+    int64_t lag_ns = -1;
+    char text[48];
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < n; i++) {
+        if (agents[i].share >= 0 && agents[i].share < least)
+            least = agents[i].share;
+        most = agents[i].share > most ? agents[i].share : most;
+        lag_ns = agents[i].send_lag_p99_ns > lag_ns ? agents[i].send_lag_p99_ns : lag_ns;
+        if (agents[i].busiest >= 0 && (busiest == NULL || agents[i].busiest > busiest->busiest))
+            busiest = &agents[i];
+    }
+    if (most >= 0) {
+        used = add_percent(out, bytes, used, "  share ", least);
+        used = add_percent(out, bytes, used, " to ", most);
+    }
+    if (lag_ns >= 0)
+        used = add_named(out, bytes, used, "  lag to ",
+                         ls_human_duration((double)lag_ns, text, sizeof(text)), "");
+    if (busiest != NULL) {
+        used = add_percent(out, bytes, used, "  CPU to ", busiest->busiest);
+        (void)add_named(out, bytes, used, " (", busiest->name, ")");
+    }
+    make_harmless(out);
+}
+
+static void compose_strip(struct coord_progress *p, const struct coord_live_agent *agents, size_t n)
+{
+    unsigned width = 0;
+
+    for (unsigned i = 0; i < AGENTS_SHOWN; i++)
+        p->strip[i][0] = '\0';
+    if (n > AGENTS_SHOWN) {
+        compose_extremes(p->strip[0], LINE_MAX_BYTES, agents, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        size_t len = strlen(agents[i].name);
+
+        width = len > width ? (unsigned)(len < 16 ? len : 16) : width;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (is_measured(&agents[i]))
+            compose_agent(p->strip[i], LINE_MAX_BYTES, &agents[i], width);
+    }
+}
+
 void coord_progress_agents(struct coord_progress *progress, const struct coord_live_agent *agents,
                            size_t n)
 {
     size_t here = 0, used;
+    bool strip = false;
 
     if (progress == NULL)
         return;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         here += strcmp(agents[i].state, "here") == 0;
+        strip = strip || is_measured(&agents[i]);
+    }
     used = (size_t)snprintf(progress->agents, sizeof(progress->agents), "agents: %zu of %zu here",
                             here, n);
     progress->agents_missing = here < n;
     for (size_t i = 0; i < n && used < sizeof(progress->agents); i++) {
         char error[48] = "";
 
-        /* All of a few; of many those that are not here. */
-        if (strcmp(agents[i].state, "here") == 0 && (n > AGENTS_SHOWN || here < n))
+        /* All of a few that have no line of their own; of many those that are not here. */
+        if (strcmp(agents[i].state, "here") == 0 && (strip || n > AGENTS_SHOWN || here < n))
             continue;
         if (agents[i].clock_error_ns >= 0)
             (void)ls_human_duration((double)agents[i].clock_error_ns, error, sizeof(error));
@@ -279,11 +394,7 @@ void coord_progress_agents(struct coord_progress *progress, const struct coord_l
                                  strcmp(agents[i].state, "here") == 0 ? error : agents[i].state);
     }
     make_harmless(progress->agents);
-}
-
-static size_t add(char *out, size_t bytes, size_t used, const char *text)
-{
-    return used < bytes ? used + (size_t)snprintf(out + used, bytes - used, "%s", text) : used;
+    compose_strip(progress, agents, n);
 }
 
 /* "start preflight clocks arm warmup [measure] drain collect" */
@@ -389,6 +500,7 @@ void coord_progress_update(struct coord_progress *progress, int64_t now_ns, cons
     (void)snprintf(lines[LINE_TRIAL], sizeof(lines[LINE_TRIAL]), "%s %s", progress->trial, left);
     compose_phases(lines[LINE_PHASES], sizeof(lines[LINE_PHASES]), phase);
     (void)snprintf(lines[LINE_AGENTS], sizeof(lines[LINE_AGENTS]), "%s", progress->agents);
+    (void)memcpy(lines[LINE_STRIP], progress->strip, sizeof(progress->strip));
     draw(progress, lines);
 }
 

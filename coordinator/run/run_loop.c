@@ -184,6 +184,31 @@ static void publish(struct run *r, const char *phase, const struct coord_merge_p
     ls_buf_fini(&text);
 }
 
+/* What the trial's reports say of the agents; between trials nothing. */
+static void look_at_agents(const struct run *r, struct coord_live_agent *agents, uint32_t n)
+{
+    struct coord_merge_now now;
+    double all = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        agents[i].share = agents[i].cores = agents[i].busiest = -1;
+        agents[i].send_lag_p99_ns = agents[i].rss_bytes = -1;
+        if (r->merge == NULL)
+            continue;
+        coord_merge_now(r->merge, i, &now);
+        agents[i].share = now.sent_per_s; /* until the sum is known */
+        agents[i].cores = now.cores;
+        agents[i].busiest = now.busiest;
+        agents[i].send_lag_p99_ns = now.send_lag_p99_ns;
+        agents[i].rss_bytes = now.rss_bytes;
+        all += now.sent_per_s > 0 ? now.sent_per_s : 0;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (agents[i].share >= 0)
+            agents[i].share = all > 0 ? agents[i].share / all : -1;
+    }
+}
+
 /* Who is there, for whoever looks on. */
 static void tell_agents(struct run *r, int64_t now_ns)
 {
@@ -205,17 +230,37 @@ static void tell_agents(struct run *r, int64_t now_ns)
             coord_fleet_clock(agent, now_ns, &clock) ? clock.error_ns : INT64_C(-1);
     }
     if (agents != NULL) {
+        look_at_agents(r, agents, n);
         coord_live_agents(r->live, agents, n);
         coord_progress_agents(r->progress, agents, n);
     }
     free(agents);
 }
 
+static void look_at_server(const struct run *r, struct coord_live_now *now)
+{
+    struct coord_merge_now server;
+
+    now->cores = now->rss_bytes = now->switches_per_s = -1;
+    if (r->merge == NULL || r->servers == 0)
+        return;
+    coord_merge_now(r->merge, run_server_of(r, r->trial->target), &server);
+    now->cores = server.cores;
+    now->rss_bytes = (double)server.rss_bytes;
+    now->switches_per_s = server.switches_per_s;
+}
+
 static void tell_live(struct run *r, const char *phase, int64_t end_ns,
                       const struct coord_merge_progress *latest, int64_t now_ns)
 {
     struct coord_live_now now = { .phase = phase, .left_s = -1 };
+    uint64_t heat[COORD_HEAT_ROWS] = { 0 };
 
+    if (r->live == NULL)
+        return;
+    if (r->merge != NULL && coord_merge_take_heat(r->merge, heat))
+        now.heat = heat;
+    look_at_server(r, &now);
     if (end_ns > now_ns)
         now.left_s = (double)(end_ns - now_ns) / 1e9;
     if (latest != NULL) {

@@ -1,6 +1,7 @@
 #include "coordinator/web/live.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include "common/clock.h"
 #include "coordinator/page/page.h"
 #include "coordinator/result/escape.h"
+#include "coordinator/result/heat.h"
 #include "coordinator/result/report_live.h"
 #include "coordinator/web/feed.h"
 #include "coordinator/web/server.h"
@@ -28,6 +30,8 @@ struct point {
     int64_t at_ns, length_ns;
     uint64_t completed, scheduled, errors;
     int64_t p50_ns, p99_ns, max_ns;
+    double cores, rss_bytes, switches_per_s; /* of the server; negative: not known */
+    uint64_t heat[COORD_HEAT_ROWS];          /* requests by latency */
 };
 
 struct coord_live {
@@ -38,7 +42,8 @@ struct coord_live {
     void (*stop)(void *ctx);
     void *stop_ctx;
     int64_t next_ns;
-    int64_t last_at_ns; /* of the interval that was passed on last */
+    int64_t last_at_ns;             /* of the interval that was passed on last */
+    uint64_t heat[COORD_HEAT_ROWS]; /* for the next one */
     char phase[40];
     pthread_mutex_t lock; /* what follows is for the server's thread as well */
     bool stop_asked;
@@ -76,14 +81,28 @@ static void answer_stop(void *ctx, struct coord_web_reply *reply)
     ls_buf_adds(&reply->body, "the run ends in good order\n");
 }
 
+/* Negative: not known. */
+static void put_known(struct ls_buf *json, double value)
+{
+    if (value < 0)
+        ls_buf_adds(json, ",null");
+    else
+        ls_buf_addf(json, ",%.4g", value);
+}
+
 static void put_point(struct ls_buf *out, const struct point *p)
 {
     double seconds = (double)p->length_ns / 1e9;
 
-    ls_buf_addf(out, "[%.3f,%.1f,%.1f,%" PRIu64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]",
+    ls_buf_addf(out, "[%.3f,%.1f,%.1f,%" PRIu64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",",
                 (double)p->at_ns / 1e9, seconds > 0 ? (double)p->completed / seconds : 0,
                 seconds > 0 ? (double)p->scheduled / seconds : 0, p->errors, p->p50_ns, p->p99_ns,
                 p->max_ns);
+    coord_heat_put(p->heat, out);
+    put_known(out, p->cores);
+    put_known(out, p->rss_bytes);
+    put_known(out, p->switches_per_s);
+    ls_buf_adds(out, "]");
 }
 
 static void put_part(struct ls_buf *out, const char *name, const struct ls_buf *part)
@@ -154,6 +173,7 @@ void coord_live_trial(struct coord_live *live, uint32_t index, uint32_t total, c
     live->phase[0] = '\0';
     live->next_ns = 0;
     live->last_at_ns = INT64_MIN;
+    (void)memset(live->heat, 0, sizeof(live->heat));
     ls_buf_init(&json, PART_BYTES);
     ls_buf_addf(&json,
                 "{\"index\":%" PRIu32 ",\"total\":%" PRIu32 ",\"repetition\":%" PRIu32
@@ -172,7 +192,13 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Counts are added, latencies are the highest: as in the report. */
+static void add_heat(uint64_t *to, const uint64_t *more)
+{
+    for (unsigned row = 0; row < COORD_HEAT_ROWS; row++)
+        to[row] += more[row];
+}
+
+/* Counts are added, all else is the highest: as in the report. */
 static void add_to(struct point *to, const struct point *more)
 {
     to->length_ns += more->length_ns;
@@ -182,6 +208,10 @@ static void add_to(struct point *to, const struct point *more)
     to->p50_ns = most(to->p50_ns, more->p50_ns);
     to->p99_ns = most(to->p99_ns, more->p99_ns);
     to->max_ns = most(to->max_ns, more->max_ns);
+    to->cores = fmax(to->cores, more->cores);
+    to->rss_bytes = fmax(to->rss_bytes, more->rss_bytes);
+    to->switches_per_s = fmax(to->switches_per_s, more->switches_per_s);
+    add_heat(to->heat, more->heat);
 }
 
 static void keep_point(struct coord_live *live, const struct point *point)
@@ -203,15 +233,53 @@ static void keep_point(struct coord_live *live, const struct point *point)
     live->in_last = 1;
 }
 
+static struct point point_of(const struct coord_live *live, const struct coord_live_now *now)
+{
+    struct point point = { .at_ns = now->at_ns,
+                           .length_ns = now->length_ns,
+                           .completed = now->completed,
+                           .scheduled = now->scheduled,
+                           .errors = now->errors,
+                           .p50_ns = now->p50_ns,
+                           .p99_ns = now->p99_ns,
+                           .max_ns = now->max_ns,
+                           .cores = now->cores,
+                           .rss_bytes = now->rss_bytes,
+                           .switches_per_s = now->switches_per_s };
+
+    (void)memcpy(point.heat, live->heat, sizeof(point.heat));
+    return point;
+}
+
+/* Tells of a phase, and of a measured interval if there is one. */
+static void tell_now(struct coord_live *live, const struct coord_live_now *now,
+                     const struct point *point)
+{
+    struct ls_buf json;
+
+    ls_buf_init(&json, PART_BYTES);
+    ls_buf_adds(&json, "{\"phase\":");
+    coord_escape_json(&json, now->phase, NAME_BYTES);
+    ls_buf_addf(&json, ",\"left_s\":%.1f,\"open\":%s,\"point\":", now->left_s,
+                now->open_loop ? "true" : "false");
+    if (point != NULL)
+        put_point(&json, point);
+    else
+        ls_buf_adds(&json, "null");
+    ls_buf_adds(&json, "}");
+    tell(live, "now", &live->now, &json);
+    ls_buf_fini(&json);
+}
+
 void coord_live_tick(struct coord_live *live, int64_t now_ns, const struct coord_live_now *now)
 {
-    struct point point = { now->at_ns,  now->length_ns, now->completed, now->scheduled,
-                           now->errors, now->p50_ns,    now->p99_ns,    now->max_ns };
+    struct point point;
     bool news, measured;
-    struct ls_buf json;
 
     if (live == NULL)
         return;
+    if (now->heat != NULL)
+        add_heat(live->heat, now->heat);
     news = now->has_interval && now->at_ns != live->last_at_ns;
     measured = news && now->at_ns + now->length_ns > 0;
     if (strcmp(live->phase, now->phase) == 0 && !(news && now_ns >= live->next_ns) &&
@@ -219,25 +287,16 @@ void coord_live_tick(struct coord_live *live, int64_t now_ns, const struct coord
         return;
     (void)snprintf(live->phase, sizeof(live->phase), "%s", now->phase);
     live->next_ns = now_ns + TICK_NS;
-    ls_buf_init(&json, PART_BYTES);
-    ls_buf_adds(&json, "{\"phase\":");
-    coord_escape_json(&json, now->phase, NAME_BYTES);
-    ls_buf_addf(&json, ",\"left_s\":%.1f,\"open\":%s,\"point\":", now->left_s,
-                now->open_loop ? "true" : "false");
-    if (measured)
-        put_point(&json, &point);
-    else
-        ls_buf_adds(&json, "null");
-    ls_buf_adds(&json, "}");
     if (news)
         live->last_at_ns = now->at_ns;
     if (measured) {
+        point = point_of(live, now);
+        (void)memset(live->heat, 0, sizeof(live->heat));
         (void)pthread_mutex_lock(&live->lock);
         keep_point(live, &point);
         (void)pthread_mutex_unlock(&live->lock);
     }
-    tell(live, "now", &live->now, &json);
-    ls_buf_fini(&json);
+    tell_now(live, now, measured ? &point : NULL);
 }
 
 void coord_live_agents(struct coord_live *live, const struct coord_live_agent *agents, size_t n)
@@ -251,8 +310,14 @@ void coord_live_agents(struct coord_live *live, const struct coord_live_agent *a
     for (size_t i = 0; i < n; i++) {
         ls_buf_adds(&json, i > 0 ? ",[" : "[");
         coord_escape_json(&json, agents[i].name, NAME_BYTES);
-        ls_buf_addf(&json, ",\"%s\",\"%s\",%" PRId64 "]", agents[i].role, agents[i].state,
-                    agents[i].clock_error_ns);
+        ls_buf_addf(&json, ",\"%s\",\"%s\"", agents[i].role, agents[i].state);
+        put_known(&json, (double)agents[i].clock_error_ns);
+        put_known(&json, agents[i].share);
+        put_known(&json, agents[i].cores);
+        put_known(&json, agents[i].busiest);
+        put_known(&json, (double)agents[i].send_lag_p99_ns);
+        put_known(&json, (double)agents[i].rss_bytes);
+        ls_buf_adds(&json, "]");
     }
     ls_buf_adds(&json, "]");
     if (live->agents.len != json.len || memcmp(live->agents.data, json.data, json.len) != 0)

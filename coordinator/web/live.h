@@ -41,6 +41,11 @@ struct coord_live_now {
     uint64_t completed, scheduled, errors;
     int64_t p50_ns, p99_ns, max_ns;
     bool open_loop;
+    const uint64_t *heat; /* requests by latency since the call before, COORD_HEAT_ROWS of
+                             result/heat.h; NULL: none */
+    double cores;         /* of the server's target; negative: not known, like what follows */
+    double rss_bytes;
+    double switches_per_s;
 };
 
 /* As often as one likes: it is passed on some times a second, and whenever the phase changes. */
@@ -50,7 +55,12 @@ struct coord_live_agent {
     const char *name;
     const char *role;
     const char *state;      /* "here", "silent", "lost" */
-    int64_t clock_error_ns; /* negative: not known */
+    int64_t clock_error_ns; /* negative: not known, like what follows */
+    double share;           /* of what all clients send, 0 to 1 */
+    double cores;           /* of a client's workers, of a server's target */
+    double busiest;         /* of a client's workers, 0 to 1 */
+    int64_t send_lag_p99_ns;
+    int64_t rss_bytes; /* of a server's target */
 };
 void coord_live_agents(struct coord_live *live, const struct coord_live_agent *agents, size_t n);
 

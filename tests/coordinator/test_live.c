@@ -13,6 +13,7 @@
 #include <jansson.h>
 
 #include "common/buf.h"
+#include "coordinator/result/heat.h"
 #include "coordinator/web/live.h"
 #include "tests/coordinator/sample_result.h"
 
@@ -118,7 +119,10 @@ static struct coord_live_now interval(int64_t at_s, uint64_t completed)
                                     .length_ns = 1000000000,
                                     .completed = completed,
                                     .scheduled = completed,
-                                    .p99_ns = 1000 * (at_s + 1) };
+                                    .p99_ns = 1000 * (at_s + 1),
+                                    .cores = 0.5,
+                                    .rss_bytes = -1,
+                                    .switches_per_s = -1 };
 }
 
 static void who_comes_late_sees_all_of_it(void **state)
@@ -127,10 +131,12 @@ static void who_comes_late_sees_all_of_it(void **state)
                                                  LS__VERDICT__VERDICT_VALID } };
     struct coord_live *live = start();
     Ls__Result *result = sample_result(one, 1);
-    const struct coord_live_agent agents[] = { { "client-1", "client", "here", 42000 },
-                                               { HOSTILE, "server", "lost", -1 } };
+    const struct coord_live_agent agents[] = {
+        { "client-1", "client", "here", 42000, 0.5, 0.4, 0.3, 25000, -1 },
+        { HOSTILE, "server", "lost", -1, -1, -1, -1, -1, -1 }
+    };
     struct ls_buf out;
-    json_t *all, *points;
+    json_t *all, *points, *agent;
     int fd;
 
     (void)state;
@@ -153,6 +159,10 @@ static void who_comes_late_sees_all_of_it(void **state)
     assert_int_equal(json_integer_value(json_object_get(json_object_get(all, "trial"), "total")),
                      6);
     assert_int_equal(json_array_size(json_object_get(all, "agents")), 2);
+    agent = json_array_get(json_object_get(all, "agents"), 0);
+    assert_true(json_number_value(json_array_get(agent, 4)) == 0.5);
+    assert_true(json_number_value(json_array_get(agent, 7)) == 25000);
+    assert_true(json_is_null(json_array_get(agent, 8)));
     assert_int_equal(json_array_size(json_object_get(all, "said")), 1);
     assert_non_null(json_object_get(json_object_get(all, "result"), "trials"));
     json_decref(all);
@@ -196,6 +206,47 @@ static void the_longest_trial_is_kept_in_little(void **state)
     }
     assert_true(sum == 1000.0 * (double)json_array_size(points)); /* rates stay rates */
     assert_true(highest == 28800000);
+    json_decref(all);
+    (void)close(fd);
+    coord_live_destroy(live);
+    ls_buf_fini(&out);
+}
+
+/* Of every request, whether its interval was passed on or not: that is done some times a second. */
+static void a_heat_map_has_every_request_once(void **state)
+{
+    struct coord_live *live = start();
+    uint64_t column[COORD_HEAT_ROWS] = { 0 };
+    struct ls_buf out;
+    json_t *all, *points;
+    json_int_t sum = 0;
+    int fd;
+
+    (void)state;
+    ls_buf_init(&out, 4 << 20);
+    coord_live_trial(live, 1, 1, "nginx", "hello", 1);
+    column[20] = 7;
+    column[22] = 1;
+    for (int64_t i = 0; i < 12000; i++) {
+        struct coord_live_now now = interval(0, 1000);
+
+        now.at_ns = i * 50000000;
+        now.heat = i % 2 == 0 ? column : NULL; /* looked at more often than there is news */
+        coord_live_tick(live, i * 50000000, &now);
+    }
+    fd = ask(live, "GET", "events");
+    read_until(fd, "]}\n\n", &out);
+    all = data_of(&out, "snapshot");
+    points = json_object_get(all, "points");
+    for (size_t i = 0; i < json_array_size(points); i++) {
+        json_t *cells = json_array_get(json_array_get(points, i), 7);
+
+        assert_int_equal(json_array_size(cells), 4);
+        assert_int_equal(json_integer_value(json_array_get(cells, 0)), 20);
+        assert_int_equal(json_integer_value(json_array_get(cells, 2)), 0);
+        sum += json_integer_value(json_array_get(cells, 1));
+    }
+    assert_in_range(sum, 7 * (6000 - 2), 7 * 6000); /* what came last waits for its interval */
     json_decref(all);
     (void)close(fd);
     coord_live_destroy(live);
@@ -259,6 +310,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_comes_late_sees_all_of_it),
         cmocka_unit_test(the_longest_trial_is_kept_in_little),
+        cmocka_unit_test(a_heat_map_has_every_request_once),
         cmocka_unit_test(the_run_is_stopped_once),
         cmocka_unit_test(the_page_lets_nothing_else_run),
         cmocka_unit_test(nobody_is_needed),

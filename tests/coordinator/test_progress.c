@@ -191,10 +191,20 @@ static void close_rig(struct rig *rig)
     free(rig);
 }
 
-static const struct coord_live_agent both[] = { { "server", "server", "here", 30000 },
-                                                { "client-1", "client", "here", 42000 } };
-static const struct coord_live_agent one_lost[] = { { "server", "server", "here", 30000 },
-                                                    { "client-1", "client", "lost", -1 } };
+#define AGENT(name, role, state, error_ns)              \
+    {                                                   \
+        name, role, state, error_ns, -1, -1, -1, -1, -1 \
+    }
+
+static const struct coord_live_agent both[] = { AGENT("server", "server", "here", 30000),
+                                                AGENT("client-1", "client", "here", 42000) };
+static const struct coord_live_agent one_lost[] = { AGENT("server", "server", "here", 30000),
+                                                    AGENT("client-1", "client", "lost", -1) };
+static const struct coord_live_agent at_work[] = {
+    { "server", "server", "here", 30000, -1, 0.98, -1, -1, 20 << 20 },
+    { "client-1", "client", "here", 42000, 0.5, 0.4, 0.311, 25000, -1 },
+    { "client-2", "client", "here", 43000, 0.5, 0.4, 0.299, 26000, -1 },
+};
 static const struct coord_merge_progress figures = {
     .length_ns = LS_NS_PER_S, .completed = 20000, .errors = 3, .p50_ns = 1200000, .p99_ns = 4500000
 };
@@ -232,6 +242,43 @@ static void it_shows_trial_phases_figures_and_agents(void **state)
     look(rig);
     for (unsigned r = 0; r < ROWS; r++) /* and leaves nothing behind */
         assert_int_equal(strspn(rig->screen.cells[r], " "), COLUMNS);
+    close_rig(rig);
+}
+
+/* Each of a few in 60 columns; of many, how far apart they are. */
+static void agents_at_work_have_lines_of_their_own(void **state)
+{
+    struct coord_live_agent many[9];
+    struct rig *rig = open_rig(60);
+    struct coord_progress *progress = coord_progress_create(false);
+
+    (void)state;
+    coord_progress_trial(progress, 1, 2, "nginx", "hello", 1);
+    coord_progress_agents(progress, at_work, 3);
+    go_on(progress, LS_NS_PER_S, "measure");
+    look(rig);
+    assert_int_equal(rig->screen.row, 6);
+    assert_non_null(strstr(rig->screen.cells[3], "agents: 3 of 3 here "));
+    assert_non_null(strstr(rig->screen.cells[4], "  server    0.98 cores  20.0 MiB  +- 30.0 us "));
+    assert_non_null(
+        strstr(rig->screen.cells[5], "  client-1  share 50.0 %  lag 25.0 us  CPU 31.1 %  +- 42.0"));
+    coord_progress_agents(progress, both, 2); /* between trials */
+    go_on(progress, 2 * LS_NS_PER_S, "arm");
+    look(rig);
+    assert_int_equal(rig->screen.row, 3);
+    for (unsigned i = 0; i < LS_ARRAY_LEN(many); i++) {
+        many[i] = at_work[1];
+        many[i].share = 0.1 + i * 0.01;
+    }
+    many[4].name = "client-5";
+    many[4].busiest = 0.93;
+    coord_progress_agents(progress, many, LS_ARRAY_LEN(many));
+    go_on(progress, 3 * LS_NS_PER_S, "measure");
+    look(rig);
+    assert_int_equal(rig->screen.row, 4);
+    assert_non_null(strstr(rig->screen.cells[4],
+                           "  share 10.0 % to 18.0 %  lag to 25.0 us  CPU to 93.0 % (cl"));
+    coord_progress_destroy(progress);
     close_rig(rig);
 }
 
@@ -324,7 +371,8 @@ static void names_do_not_steer_the_terminal(void **state)
 {
     struct rig *rig = open_rig(80);
     struct coord_progress *progress = coord_progress_create(false);
-    const struct coord_live_agent odd[] = { { "\033[2J\x9b\nx", "client", "lost", -1 } };
+    const struct coord_live_agent odd[] = { { "\033[2J\x9b\nx", "client", "lost", -1, 1, 1, 1, 1,
+                                              1 } };
 
     (void)state;
     coord_progress_trial(progress, 1, 2, "\033[31mred\a", "\xe2\x80\xae\r\nx", 1);
@@ -372,6 +420,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_shows_trial_phases_figures_and_agents),
+        cmocka_unit_test(agents_at_work_have_lines_of_their_own),
         cmocka_unit_test(lines_that_stay_are_above_and_whole),
         cmocka_unit_test(a_resize_leaves_no_debris),
         cmocka_unit_test(a_warning_is_said_once_and_each_trial_says_what_it_came_to),

@@ -38,6 +38,11 @@ try {
   assert.equal(await page.evaluate(blank), 0);
   assert.match(await text("where"), /^Trial \d+ of 40: one, steady, repetition \d+$/);
   assert.equal(await page.evaluate("document.querySelectorAll('#agents tbody tr').length"), 3);
+  const figures = await page.evaluate("[...document.querySelectorAll('#now figcaption')].map((c) => c.textContent)");
+  for (const title of ["Requests per second", "Latency", "Latency heat map", "Latency by percentile"]) assert.ok(figures.includes(title), `no ${title} in ${figures}`);
+  /* Of each agent what is known of it: share, send lag and CPU of clients, CPU and memory of the server. */
+  await page.until("[...document.querySelectorAll('#agents tbody tr')].filter((row) => row.cells[1].textContent === 'client').every((row) => [3, 4, 5, 6].every((i) => row.cells[i].textContent !== '–'))", "what clients are like");
+  await page.until("[...document.querySelectorAll('#agents tbody tr')].filter((row) => row.cells[1].textContent === 'server').every((row) => [5, 7].every((i) => row.cells[i].textContent !== '–'))", "what the server is like");
   assert.deepEqual(await page.evaluate(unnamed), []);
   for (const dark of [false, true]) {
     await page.look({ width: 1100, dark });
