@@ -43,6 +43,9 @@ void verify_other_fields(struct verify *v, const struct verify_source *source, c
 /* What its folder says of a trial. where: how sentences call it. */
 void verify_trial(struct verify *v, const Ls__Trial *trial, const char *where, const char *file);
 
+/* ---- verify_sums.c: what it has of all its clients */
+void verify_sums(struct verify *v, const Ls__Trial *trial, const char *where, const char *file);
+
 /* ---- verify_server.c: what server.csv says of its server */
 struct verify_server {
     const Ls__Trial *trial; /* that has a window */

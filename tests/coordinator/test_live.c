@@ -293,11 +293,9 @@ static void the_page_lets_nothing_else_run(void **state)
 
 static void nobody_is_needed(void **state)
 {
-    struct coord_live_now now = { .phase = "measure" };
-
     (void)state;
     coord_live_trial(NULL, 1, 1, "", "", 1);
-    coord_live_tick(NULL, 0, &now);
+    coord_live_tick(NULL, 0, NULL);
     coord_live_agents(NULL, NULL, 0);
     coord_live_said(NULL, "", "");
     coord_live_result(NULL, NULL);
