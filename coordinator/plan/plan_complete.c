@@ -155,7 +155,7 @@ static bool fill_settle(Ls__Capacity *capacity)
 static bool complete_capacity(Ls__Capacity *capacity)
 {
     capacity->has_arrivals = capacity->has_queue = capacity->has_server = 1;
-    capacity->has_profile = 1;
+    capacity->has_profile = capacity->has_hosts = 1;
     return fill_rate(&capacity->start, COORD_DEFAULT_CAPACITY_START_PER_S) &&
            fill_rate(&capacity->least, COORD_DEFAULT_CAPACITY_LEAST_PER_S) &&
            fill_rate(&capacity->most, COORD_DEFAULT_CAPACITY_MOST_PER_S) &&

@@ -59,6 +59,7 @@ static const struct coord_column probe_columns[] = {
     { "finding", "finding", true },
     { "server_cores_used", "server CPU", false },
     { "limited_by", "limited by", true },
+    { "clients", "clients", false }, /* where there are several */
 };
 
 static void probe_row(const Ls__CapacityProbe *probe, struct coord_table *out)
@@ -76,11 +77,15 @@ static void probe_row(const Ls__CapacityProbe *probe, struct coord_table *out)
     coord_table_maybe(out, probe->server_cores_used > 0, probe->server_cores_used,
                       COORD_UNIT_CORES);
     coord_table_text(out, probe->limited_by, COORD_STYLE_NONE);
+    if (out->column_count == LS_ARRAY_LEN(probe_columns))
+        coord_table_number(out, (double)probe->n_clients, COORD_UNIT_COUNT);
 }
 
 void coord_part_probes(const Ls__Trial *trial, struct coord_table *out)
 {
-    coord_table_init(out, probe_columns, LS_ARRAY_LEN(probe_columns));
+    bool several = trial->capacity != NULL && trial->capacity->clients > 1;
+
+    coord_table_init(out, probe_columns, LS_ARRAY_LEN(probe_columns) - !several);
     if (trial->capacity != NULL)
         visit_probes(trial->capacity, probe_row, out);
 }

@@ -10,6 +10,7 @@
 
 #include "common/attr.h"
 #include "common/rng.h"
+#include "coordinator/run/capacity_hosts.h"
 #include "coordinator/run/capacity_points.h"
 
 /* Independent answers beyond the limit that a probe should see if the limit is just met. */
@@ -37,7 +38,8 @@ struct coord_capacity {
     int64_t used_ns;
     double ceiling; /* no rate above this one can be offered: the clients', or most_per_s */
     enum coord_limited_by ceiling_by;
-    double struck; /* where the clients were last seen to be the limit; 0: never */
+    struct coord_hosts hosts;
+    double struck; /* where these clients were last seen to be the limit; 0: never */
     bool up;       /* the next step goes above the crossing */
     uint32_t confirms;
     double confirmed;    /* 0: not yet */
@@ -136,11 +138,18 @@ static double clipped(const struct coord_capacity *c, double rate)
 static void plan(struct coord_capacity *c, enum coord_capacity_kind kind, double rate,
                  int64_t window_ns)
 {
+    uint32_t hosts = coord_hosts_for(&c->hosts, clipped(c, rate));
+
     c->next = (struct coord_capacity_probe){ .index = (uint32_t)c->p.count,
                                              .kind = kind,
                                              .rate_per_s = clipped(c, rate),
-                                             .window_ns = window_ns };
+                                             .window_ns = window_ns,
+                                             .hosts = hosts };
     c->has_next = true;
+    /* Rates that are compared with each other are offered alike; those of the bracket may be far
+     * above what can be had. */
+    if (kind != COORD_PROBE_BRACKET)
+        c->hosts.least = hosts;
 }
 
 static void finish(struct coord_capacity *c, bool settled, const char *fmt, ...) LS_PRINTF(3, 4);
@@ -295,7 +304,8 @@ static void go_bracket(struct coord_capacity *c)
             c->p.limits[c->p.points[c->p.count - 1].limit].name);
 }
 
-/* The clients could not offer what was asked for; if that was no accident, nothing above it. */
+/* The clients could not offer what was asked for; if that was no accident, more of them have to,
+ * and where there are no more, nothing above it can be had. */
 static void client_was_the_limit(struct coord_capacity *c, const struct coord_capacity_probe *probe)
 {
     double rate = probe->rate_per_s, lower;
@@ -305,6 +315,11 @@ static void client_was_the_limit(struct coord_capacity *c, const struct coord_ca
 
     c->struck = rate;
     if (!again && affordable(c, probe->window_ns)) {
+        plan(c, probe->kind, rate, probe->window_ns);
+        return;
+    }
+    if (affordable(c, probe->window_ns) && coord_hosts_add(&c->hosts, probe->hosts, rate)) {
+        c->struck = 0;
         plan(c, probe->kind, rate, probe->window_ns);
         return;
     }
@@ -467,6 +482,7 @@ enum ls_err coord_capacity_create(const struct coord_capacity_settings *settings
     ls_rng_init(&rng, settings->seed, 0);
     c->up = ls_rng_below(&rng, 2) == 1;
     c->ceiling = settings->most_per_s;
+    coord_hosts_init(&c->hosts, settings->hosts, settings->all_hosts);
     coord_points_judge(&c->p);
     go_bracket(c);
     *out = c;
@@ -524,6 +540,8 @@ enum ls_err coord_capacity_report(struct coord_capacity *c, const struct coord_c
     c->p.count++;
     c->has_next = false;
     c->used_ns += seen->took_ns;
+    if (seen->host_per_s > 0)
+        coord_hosts_calibrated(&c->hosts, seen->host_per_s);
     c->set.overhead_ns =
         seen->took_ns > point->probe.window_ns ? seen->took_ns - point->probe.window_ns : 0;
     if (c->p.count >= COORD_CAPACITY_PROBES_MAX)
@@ -541,6 +559,8 @@ void coord_capacity_answer(const struct coord_capacity *c, struct coord_capacity
     double best = c->confirmed > 0 ? c->confirmed : line ? 0 : c->p.holds;
 
     *out = c->answer;
+    if (c->p.count > 0)
+        out->hosts = c->p.points[c->confirmed > 0 ? c->confirmed_at : c->p.count - 1].probe.hosts;
     if (c->unresolved)
         return;
     out->rate_per_s = best > 0 ? best : coord_points_candidate(&c->p);

@@ -14,6 +14,9 @@
  * fit and the bracket is halved until it is narrow enough.
  *
  *     bracket -> search -> confirm at the rate found, and just above it -> done
+ *
+ * Client hosts are taken as they are needed (capacity_hosts.h): where a probe was the clients'
+ * limit and not the server's, it is made again with more of them.
  */
 #ifndef LS_COORDINATOR_RUN_CAPACITY_H
 #define LS_COORDINATOR_RUN_CAPACITY_H
@@ -51,6 +54,8 @@ struct coord_capacity_settings {
     int64_t overhead_ns;   /* of a probe besides its window, at first; then as reported */
     double above;          /* the second confirmation is at 1 + above times the rate: 0.1 */
     uint64_t seed;
+    uint32_t hosts; /* client hosts that there are; 0 is 1 */
+    bool all_hosts; /* offer every probe; else no more than are needed */
 };
 
 enum coord_capacity_kind {
@@ -68,6 +73,7 @@ struct coord_capacity_probe {
     enum coord_capacity_kind kind;
     double rate_per_s;
     int64_t window_ns;
+    uint32_t hosts; /* client hosts that offer it */
 };
 
 /* Whose limit a probe met, as far as its agents could tell. */
@@ -92,6 +98,7 @@ struct coord_capacity_seen {
     enum coord_limited_by limited_by; /* CLIENT: nothing is learnt of the server at this rate */
     bool died;                        /* the target, or the probe for another reason */
     int64_t took_ns;                  /* from the probe's beginning to its end */
+    double host_per_s; /* what one client host is good for, as calibrated; 0: unknown */
 };
 
 enum coord_capacity_verdict {
@@ -119,6 +126,7 @@ struct coord_capacity_answer {
     double low_per_s;  /* 95 % interval of where the limits begin to break */
     double high_per_s;
     enum coord_limited_by limited_by; /* CLIENT: the rate is a lower bound */
+    uint32_t hosts;                   /* client hosts that it took */
     char why[320];                    /* one sentence: settled by what, or not for what reason */
 };
 

@@ -54,6 +54,18 @@ static enum ls_err mend_fleet(struct run *r, struct ls_diag *diag)
     return run_gather(r, diag);
 }
 
+enum ls_err run_make_ready(struct run *r, struct ls_diag *diag)
+{
+    enum ls_err rc;
+
+    do { /* one may go away just when it gets its files */
+        rc = mend_fleet(r, diag);
+        if (rc == LS_OK)
+            rc = coord_ship_send(r->ship, r->fleet, diag);
+    } while (rc == LS_ESTATE && !r->interrupted);
+    return rc;
+}
+
 static bool is_there(const Ls__Result *result, uint32_t index)
 {
     for (size_t i = 0; i < result->n_trials; i++) {
@@ -95,11 +107,7 @@ static enum ls_err run_all(struct run *r, struct ls_diag *diag)
         trial.index += base;
         if (is_there(r->result, trial.index))
             continue;
-        do { /* one may go away just when it gets its files */
-            rc = mend_fleet(r, diag);
-            if (rc == LS_OK)
-                rc = coord_ship_send(r->ship, r->fleet, diag);
-        } while (rc == LS_ESTATE && !r->interrupted);
+        rc = run_make_ready(r, diag);
         if (rc == LS_OK)
             rc = run_one_trial(r, &trial, diag);
         if (rc == LS_OK && !r->interrupted)

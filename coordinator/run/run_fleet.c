@@ -49,6 +49,7 @@ enum ls_err run_plan_fleet(struct run *r, struct ls_diag *diag)
             r->servers = wish->servers;
     }
     r->clients = wish->clients;
+    r->clients_used = wish->clients;
     if (rc != LS_OK || r->options->listen != NULL)
         return rc;
     return coord_cpus_assign(wish->cpus, &r->allowed, NULL, r->servers, r->clients, &r->cpus, diag);
@@ -420,6 +421,11 @@ enum ls_err run_first_gather(struct run *r, struct ls_diag *diag)
     hand_out_cpus(r);
     keep_off(r);
     return run_gather(r, diag);
+}
+
+uint32_t run_places(const struct run *r)
+{
+    return r->servers + r->clients_used;
 }
 
 void run_say_bye(struct run *r)

@@ -35,6 +35,7 @@ struct run {
     int64_t metrics_next_ns;         /* when they are published again */
     uint32_t servers;                /* places 0 .. servers - 1 of the fleet */
     uint32_t clients;
+    uint32_t clients_used;        /* in the trial that runs: the first so many of them */
     struct ls_cpuset allowed;     /* what this process may use */
     struct coord_cpus cpus;       /* by place; of remote agents once they are there */
     struct coord_ship *ship;      /* owned; the targets' files */
@@ -80,6 +81,10 @@ void run_storing_failed(struct run *r, int64_t now_ns);
 /* Waits for the next event, at most until due_ns, and does what is due. */
 void run_pump(struct run *r, int64_t due_ns);
 
+/* run.c */
+/* Everybody is there, and has the files that the next trial needs. */
+enum ls_err run_make_ready(struct run *r, struct ls_diag *diag) LS_NODISCARD;
+
 /* run_fleet.c */
 /* A coordinator that was killed leaves local agents, which end by themselves within seconds. */
 enum ls_err run_await_earlier_agents(struct run *r, struct ls_diag *diag) LS_NODISCARD;
@@ -91,6 +96,8 @@ enum ls_err run_first_gather(struct run *r, struct ls_diag *diag) LS_NODISCARD;
 /* Starts whoever is not here, or waits for all. */
 enum ls_err run_gather(struct run *r, struct ls_diag *diag) LS_NODISCARD;
 void run_say_bye(struct run *r);
+/* Places 0 to that take part in the trial that runs: all servers, and the clients that it uses. */
+uint32_t run_places(const struct run *r);
 /* The place of the server that keeps a target; 0 also where there is none. */
 uint32_t run_server_of(const struct run *r, const Ls__Target *target);
 /* The address that clients load a target at. */

@@ -71,6 +71,12 @@ void run_storing_failed(struct run *r, int64_t now_ns)
         coord_machine_abort(r->machine, "not_stored", r->store_error.text, now_ns);
 }
 
+/* Between trials nobody does. */
+static bool takes_part(const struct run *r, const struct coord_agent *agent)
+{
+    return r->machine != NULL && agent->index < run_places(r);
+}
+
 static enum ls_err on_report(void *ctx, struct coord_agent *agent, const Ls__Envelope *report)
 {
     struct run *r = ctx;
@@ -79,8 +85,8 @@ static enum ls_err on_report(void *ctx, struct coord_agent *agent, const Ls__Env
     struct ls_diag diag;
     enum ls_err rc;
 
-    if (r->machine == NULL)
-        return LS_OK; /* between trials: the end of one that was given up */
+    if (!takes_part(r, agent))
+        return LS_OK; /* the end of a trial that was given up */
     if (r->files != NULL && !r->store_failed &&
         coord_store_append(r->files, agent->index, ls_peer_bytes(agent->peer), &r->store_error) !=
             LS_OK)
@@ -115,7 +121,7 @@ static void on_clock(void *ctx, struct coord_agent *agent)
     int64_t now_ns = ls_clock_mono_ns();
     struct coord_clock known;
 
-    if (r->machine == NULL)
+    if (!takes_part(r, agent))
         return;
     look_at_start(r, agent);
     if (coord_fleet_clock(agent, now_ns, &known)) /* an answer that makes no sense is none */
@@ -129,7 +135,7 @@ static void on_lost(void *ctx, struct coord_agent *agent)
 
     r->refused |= agent->refused;
     coord_progress_say(r->progress, "%s", agent->why_lost);
-    if (r->machine == NULL)
+    if (!takes_part(r, agent))
         return;
     if (coord_merge_lost(r->merge, agent->index, &diag) != LS_OK) {
         r->store_error = diag;

@@ -32,7 +32,10 @@ enum ls_err run_part(struct run *r, const struct coord_trial *whole, const Ls__W
 
     trial.workload = workload;
     (void)snprintf(part, sizeof(part), "%.200s-%s%03u", whole->workload->name, kind, number);
-    rc = run_measure(r, &trial, part, out_trial, diag);
+    *out_trial = NULL;
+    rc = run_make_ready(r, diag);
+    if (rc == LS_OK)
+        rc = run_measure(r, &trial, part, out_trial, diag);
     r->trial = NULL; /* its workload goes now */
     r->invalid = invalid;
     r->incomplete = incomplete;

@@ -113,13 +113,34 @@ static void fill_batches(const struct search *s, const Ls__Trial *trial,
     }
 }
 
+/* What one client host is good for, by calibration: they are given their shares of the load, and
+ * the first that would be at its end decides. 0: it is not known of all. */
+static double good_for(const Ls__Trial *trial)
+{
+    double least = INFINITY, workers = 0;
+
+    for (size_t i = 0; i < trial->n_clients; i++)
+        workers += trial->clients[i]->workers;
+    for (size_t i = 0; i < trial->n_clients; i++) {
+        const Ls__Client *client = trial->clients[i];
+        const Ls__Headroom *headroom = client->headroom;
+
+        if (headroom == NULL || strcmp(headroom->limited_by, "generator") != 0)
+            return 0;
+        least = fmin(least, COORD_LIMIT_HEADROOM * headroom->ceiling_per_s * workers /
+                                client->workers / (double)trial->n_clients);
+    }
+    return isfinite(least) ? least : 0;
+}
+
 static enum ls_err report(struct search *s, const Ls__Trial *trial,
                           enum coord_limited_by limited_by, int64_t took_ns, struct ls_diag *diag)
 {
     struct coord_capacity_batch *batches = calloc(trial->n_intervals + 1, sizeof(*batches));
     struct coord_capacity_seen seen = { .batches = batches,
                                         .batch_count = trial->n_intervals,
-                                        .took_ns = took_ns };
+                                        .took_ns = took_ns,
+                                        .host_per_s = good_for(trial) };
     enum ls_err rc;
 
     if (batches == NULL)
@@ -195,6 +216,21 @@ static double good_per_s(const Ls__Trial *trial, uint32_t limit, int64_t window_
     return (double)good / ((double)window_ns / 1e9);
 }
 
+/* Who offered it. */
+static bool fill_clients(Ls__CapacityProbe *probe, const Ls__Trial *trial)
+{
+    probe->clients = calloc(trial->n_clients + 1, sizeof(char *));
+    if (probe->clients == NULL)
+        return false;
+    for (size_t i = 0; i < trial->n_clients; i++) {
+        probe->clients[i] = strdup(trial->clients[i]->agent);
+        if (probe->clients[i] == NULL)
+            return false;
+        probe->n_clients++;
+    }
+    return true;
+}
+
 static bool add_probe(struct search *s, const Ls__Trial *trial, const struct coord_cause *cause)
 {
     const struct coord_capacity_point *points;
@@ -208,7 +244,7 @@ static bool add_probe(struct search *s, const Ls__Trial *trial, const struct coo
         !coord_message_string(&probe->limited_by, coord_limited_by_name(point->limited_by)) ||
         !coord_message_string(&probe->limited_why, cause->why) ||
         !coord_message_string(&probe->folder, trial->folder) ||
-        !coord_message_string(&probe->why, worst_reason(trial)))
+        !coord_message_string(&probe->why, worst_reason(trial)) || !fill_clients(probe, trial))
         return false;
     probe->rate_per_s = point->probe.rate_per_s;
     probe->window_ns = point->probe.window_ns;
@@ -245,12 +281,14 @@ static void say_probe(const struct search *s)
 {
     const Ls__CapacityProbe *probe = s->result->probes[s->result->n_probes - 1];
     struct coord_capacity_answer answer;
-    char rate[48], p99[48], low[48], high[48];
+    char rate[48], p99[48], low[48], high[48], by[48] = "";
 
     coord_capacity_answer(s->capacity, &answer);
+    if (s->r->clients > 1)
+        (void)snprintf(by, sizeof(by), " by %zu of %u clients", probe->n_clients, s->r->clients);
     coord_progress_say(
-        s->r->progress, "%s at %s/s: %s (%.3g %% beyond %s, p99 %s); between %s/s and %s/s",
-        probe->kind, ls_human_count(probe->rate_per_s, rate, sizeof(rate)), probe->finding,
+        s->r->progress, "%s at %s/s%s: %s (%.3g %% beyond %s, p99 %s); between %s/s and %s/s",
+        probe->kind, ls_human_count(probe->rate_per_s, rate, sizeof(rate)), by, probe->finding,
         probe->share * 100, probe->limit,
         ls_human_duration((double)probe->p99_ns, p99, sizeof(p99)),
         ls_human_count(answer.low_per_s, low, sizeof(low)),
@@ -296,6 +334,7 @@ static enum ls_err run_probe(struct search *s, const struct coord_capacity_probe
     *out_goes_on = probe->index == 0 || settle(s);
     if (!*out_goes_on)
         return LS_OK;
+    s->r->clients_used = probe->hosts;
     rc = run_part(s->r, s->trial, &load.workload, "probe", probe->index + 1, &measured, diag);
     *out_goes_on = measured != NULL;
     if (rc != LS_OK || measured == NULL)
@@ -329,6 +368,8 @@ static enum ls_err begin(struct search *s, struct ls_diag *diag)
                        (plan->settle != NULL ? plan->settle->ns : 0),
         .above = ABOVE_SHARE,
         .seed = s->r->options->trials->seed + s->trial->index,
+        .hosts = s->r->clients,
+        .all_hosts = plan->hosts == LS__CLIENT_HOSTS__CLIENT_HOSTS_ALL,
     };
 
     s->limit_count = coord_load_limits(plan->limits, s->limits);
@@ -454,6 +495,8 @@ static enum ls_err finish(struct search *s, struct ls_diag *diag)
     s->result->low_per_s = answer.low_per_s;
     s->result->high_per_s = isfinite(answer.high_per_s) ? answer.high_per_s : 0;
     s->result->settled = answer.settled;
+    s->result->clients_used = answer.hosts;
+    s->result->clients = s->r->clients;
     s->result->took_ns = ls_clock_mono_ns() - s->began_ns;
     if (!fill_limits(s) || !coord_message_string(&s->result->why, answer.why) ||
         !coord_message_string(&s->result->limited_by, coord_limited_by_name(answer.limited_by)))
@@ -504,6 +547,7 @@ static enum ls_err search(struct search *s, struct ls_diag *diag)
     s->r->limit_count = s->limit_count;
     while (rc == LS_OK && goes_on && coord_capacity_next(s->capacity, &probe))
         rc = run_probe(s, &probe, &goes_on, diag);
+    s->r->clients_used = s->r->clients; /* beyond the capacity all of them may be needed */
     if (rc == LS_OK && goes_on)
         rc = profile(s, &goes_on, diag);
     s->r->keep_server = false;

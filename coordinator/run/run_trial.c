@@ -67,7 +67,7 @@ static void do_armed(void *ctx, int64_t start_ns)
     } else if (rc != LS_OK) {
         coord_machine_abort(r->machine, "no_start", diag.text, ls_clock_mono_ns());
     }
-    for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++) {
+    for (uint32_t i = 0; i < run_places(r); i++) {
         struct coord_clock clock;
 
         if (coord_fleet_clock(coord_fleet_agent(r->fleet, i), start_ns, &clock))
@@ -101,16 +101,14 @@ static void places_fini(struct places *p)
 /* No worker without a connection: the first workers have the larger shares. */
 static uint32_t workers_of(const struct run *r, const struct coord_agent *a, uint32_t connections)
 {
-    uint32_t servers = r->servers;
-    uint32_t clients = coord_fleet_size(r->fleet) - servers;
     uint32_t n = r->options->workers_per_client;
 
-    if (a->index < servers)
+    if (a->index < r->servers)
         return 0;
     if (n == 0)
         n = ls_cpuset_count(&a->cpus);
-    if (clients > 0 && n > connections / clients)
-        n = connections / clients;
+    if (r->clients_used > 0 && n > connections / r->clients_used)
+        n = connections / r->clients_used;
     return n > 0 ? n : 1;
 }
 
@@ -127,7 +125,7 @@ static void add_server(struct places *p, const struct run *r, struct coord_agent
 static enum ls_err places_init(const struct run *r, const Ls__Workload *workload,
                                struct places *out)
 {
-    uint32_t n = coord_fleet_size(r->fleet);
+    uint32_t n = run_places(r);
     struct places p = { .names = calloc(n, sizeof(*p.names)),
                         .cpus = calloc(n, sizeof(*p.cpus)),
                         .cpu_texts = calloc(n, sizeof(*p.cpu_texts)),
@@ -182,7 +180,7 @@ static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_d
         rc = coord_merge_create(
             &(struct coord_merge_options){ .trial = r->trial->index,
                                            .agents = p->agents,
-                                           .agent_count = coord_fleet_size(r->fleet),
+                                           .agent_count = run_places(r),
                                            .warmup_ns = w->warmup->ns,
                                            .measure_ns = w->measure->ns,
                                            .drain_ns = w->timeout->ns,
@@ -206,7 +204,7 @@ static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_d
                                       .seed = r->options->trials->seed,
                                       .servers = r->servers,
                                       .server = run_server_of(r, r->trial->target),
-                                      .clients = r->clients,
+                                      .clients = r->clients_used,
                                       .names = p->names,
                                       .cpus = p->cpus,
                                       .workers = p->workers,
@@ -249,7 +247,7 @@ static void note_steps(struct run *r)
 {
     struct coord_clock clock;
 
-    for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++)
+    for (uint32_t i = 0; i < run_places(r); i++)
         r->steps_before[i] =
             coord_fleet_clock(coord_fleet_agent(r->fleet, i), ls_clock_mono_ns(), &clock)
                 ? clock.steps
@@ -299,9 +297,9 @@ static void give_reasons(struct run *r, Ls__Trial *trial)
                           whose(r, failure, name, sizeof(name)), failure->text,
                           failure->log_tail[0] != '\0' ? "; its last words: " : "",
                           failure->log_tail);
-    for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++)
+    for (uint32_t i = 0; i < run_places(r); i++)
         give_step(r, trial, coord_fleet_agent(r->fleet, i));
-    for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++) {
+    for (uint32_t i = 0; i < run_places(r); i++) {
         if (coord_machine_is_lost(r->machine, i) &&
             (failure == NULL || !failure->agent_lost || failure->agent != i))
             coord_verdict_add(trial, "agent_lost", LS__VERDICT__VERDICT_INVALID, "%s%s",
@@ -548,7 +546,7 @@ static enum ls_err close_trial(struct run *r, Ls__Trial **out_trial, struct ls_d
 /* The next trial needs agents that listen. */
 static void give_up_stuck(struct run *r)
 {
-    for (uint32_t i = 0; i < coord_fleet_size(r->fleet); i++) {
+    for (uint32_t i = 0; i < run_places(r); i++) {
         if (coord_machine_is_stuck(r->machine, i))
             coord_fleet_give_up(r->fleet, i, "did not end its part of the trial in time");
     }
