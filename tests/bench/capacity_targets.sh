@@ -8,9 +8,8 @@
 # h2load at the rate that was found and 10 % above it. A tool or server that is not there is skipped by
 # name; wrk2 is not in Debian. Prints a Markdown table. Bun and Deno come from build/suites
 # (deploy/suites/npm.sh). LOCKSTEP_BUILD names a build folder to use instead of building the release.
-set -eu
-here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-root=$(CDPATH='' cd -- "$here/../.." && pwd)
+# shellcheck disable=SC2154 # capacity_lib.sh's
+. "$(dirname -- "$0")/capacity_lib.sh"
 PATH=$PATH:/usr/sbin:/sbin
 export PATH
 
@@ -19,37 +18,8 @@ budget=3m
 repetitions=2
 only='nginx node bun deno'
 out=
-while [ $# -gt 1 ]; do
-    case $1 in
-    --p99) p99=$2 ;;
-    --budget) budget=$2 ;;
-    --repetitions) repetitions=$2 ;;
-    --only) only=$2 ;;
-    --out) out=$2 ;;
-    *) break ;;
-    esac
-    shift 2
-done
-[ $# -eq 0 ] || {
-    sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
-    exit 2
-}
-build=${LOCKSTEP_BUILD:-$root/build/release}
-[ -n "${LOCKSTEP_BUILD:-}" ] || sh "$root/deploy/build.sh" release lockstep lockstep-agent
-work=${out:-$(mktemp -d)}
-mkdir -p "$work"
-server=
-# shellcheck disable=SC2317 # by trap
-finish() {
-    [ -z "$server" ] || kill "$server" 2>/dev/null || :
-    [ -n "$out" ] || rm -rf "$work"
-}
-trap finish EXIT
-trap 'exit 130' INT TERM
-cpus=$(taskset -cp $$ | sed 's/.*: //' | tr ',' '\n' |
-    while IFS=- read -r from to; do seq "$from" "${to:-$from}"; done)
-server_cpu=$(printf '%s\n' "$cpus" | sed -n 1p)
-client_cpu=$(printf '%s\n' "$cpus" | sed -n 2p)
+options 'p99 budget repetitions only' "$@"
+begin_work
 modules=${LS_SUITES:-$root/build/suites}/node_modules
 fixtures=$root/deploy/suites/fixtures
 port=18480
@@ -85,8 +55,8 @@ target() {
     esac
 }
 
-# search NAME PROGRAM: $work/NAME.json
-search() {
+# search_target NAME PROGRAM: $work/NAME.json
+search_target() {
     {
         printf 'name: %s\nfleet: {cpus: {server: "%s", client: "%s"}}\ntargets:\n  - name: %s\n    port: %s\n' \
             "$1" "$server_cpu" "$client_cpu" "$1" "$port"
@@ -99,9 +69,12 @@ workloads:
     load: {capacity: {limits: {p99: $p99}, start: 5k/s, budget: $budget}}
 schedule: {repetitions: $repetitions, seed: 1}
 PLAN
-    } >"$work/$1.yaml"
-    rm -rf "${work:?}/$1"
-    "$build/coordinator/lockstep" run "$work/$1.yaml" --out "$work/$1" --json >"$work/$1.json" 2>"$work/$1.log" || :
+    } >"$work/plan.yaml"
+    search "$1"
+    [ -z "$out" ] || {
+        rm -rf "${out:?}/$1"
+        mv "$work/result" "$out/$1"
+    }
 }
 
 # begin NAME PROGRAM: the same server, for the others.
@@ -113,20 +86,13 @@ begin() {
     deno) set -- deno "$2" serve -A --port "$port" --host 127.0.0.1 "$fixtures/hello-fetch.mjs" ;;
     esac
     shift
-    HOST=127.0.0.1 PORT=$port taskset -c "$server_cpu" "$@" >"$work/server.log" 2>&1 &
-    server=$!
+    start "$work/server.log" env HOST=127.0.0.1 PORT="$port" "$@"
     tries=100
-    until "$build/coordinator/lockstep" bench "http://127.0.0.1:$port/" -c 1 -t 1 -n 1 --warmup 0s -q >/dev/null 2>&1; do
+    until "$lockstep" bench "http://127.0.0.1:$port/" -c 1 -t 1 -n 1 --warmup 0s -q >/dev/null 2>&1; do
         tries=$((tries - 1))
         [ "$tries" -gt 0 ] || return 0
         sleep 0.1
     done
-}
-
-end() {
-    kill "$server" 2>/dev/null || :
-    wait "$server" 2>/dev/null || :
-    server=
 }
 
 # loaded PERCENTILE_FILE...: p99 in ms of h2load's log: start, status, microseconds.
@@ -172,7 +138,7 @@ others() {
     else
         echo 'wrk2|not installed|' >>"$work/$1.others"
     fi
-    end
+    stop
 }
 
 for name in $only; do
@@ -182,7 +148,7 @@ for name in $only; do
         continue
     fi
     printf 'capacity: %s\n' "$name" >&2
-    search "$name" "$path"
+    search_target "$name" "$path"
     found=$(node -p 'JSON.parse(require("fs").readFileSync(process.argv[1])).trials[0]?.capacity?.rate_per_s ?? 0' "$work/$name.json")
     others "$name" "$path" "$found"
 done

@@ -9,54 +9,20 @@
 # process may use, the client the second; with something else on them, p99 is theirs. LOCKSTEP_BUILD
 # names a build folder to use instead of building the release.
 # shellcheck disable=SC2016 # JavaScript
-set -eu
-here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-root=$(CDPATH='' cd -- "$here/../.." && pwd)
+. "$(dirname -- "$0")/capacity_lib.sh"
 
 seeds=20
 budget=3m
 rate=4000
 only='mm1 md1 dd1'
 out=
-while [ $# -gt 1 ]; do
-    case $1 in
-    --seeds) seeds=$2 ;;
-    --budget) budget=$2 ;;
-    --rate) rate=$2 ;;
-    --only) only=$2 ;;
-    --out) out=$2 ;;
-    *) break ;;
-    esac
-    shift 2
-done
-[ $# -eq 0 ] || {
-    sed -n '2,/^# shellcheck/s/^# \{0,1\}//p' "$0" >&2
-    exit 2
-}
-build=${LOCKSTEP_BUILD:-$root/build/release}
-[ -n "${LOCKSTEP_BUILD:-}" ] || sh "$root/deploy/build.sh" release lockstep lockstep-agent
-work=${out:-$(mktemp -d)}
-mkdir -p "$work"
-responder=
-# shellcheck disable=SC2317 # by trap
-finish() {
-    [ -z "$responder" ] || kill "$responder" 2>/dev/null || :
-    [ -n "$out" ] || rm -rf "$work"
-}
-trap finish EXIT
-trap 'exit 130' INT TERM
-cpus=$(taskset -cp $$ | sed 's/.*: //' | tr ',' '\n' |
-    while IFS=- read -r from to; do seq "$from" "${to:-$from}"; done)
-server_cpu=$(printf '%s\n' "$cpus" | sed -n 1p)
-client_cpu=$(printf '%s\n' "$cpus" | sed -n 2p)
-[ -n "$client_cpu" ] || client_cpu=$server_cpu
+options 'seeds budget rate only' "$@"
+begin_work
 
 # one NAME SERVICE ARRIVALS SEED: $work/NAME-SEED.json
 one() {
     rm -f "$work/responder.log"
-    taskset -c "$server_cpu" "$build/agent/lockstep-agent" respond --queue "$2" --seed "$4" --die-with-parent \
-        >"$work/responder.log" &
-    responder=$!
+    start "$work/responder.log" "$agent" respond --queue "$2" --seed "$4" --die-with-parent
     until grep -q '^listening on' "$work/responder.log" 2>/dev/null; do sleep 0.05; done
     port=$(sed -n 's/^listening on .*:\([0-9]*\)$/\1/p' "$work/responder.log")
     cat >"$work/plan.yaml" <<PLAN
@@ -72,12 +38,8 @@ workloads:
     load: {capacity: {limits: {p99: ${limit_us}us}, arrivals: $3, start: $((rate / 3))/s, budget: $budget}}
 schedule: {repetitions: 1, seed: $4}
 PLAN
-    "$build/coordinator/lockstep" run "$work/plan.yaml" --out "$work/result" --json \
-        >"$work/$1-$4.json" 2>"$work/$1-$4.log" || :
-    rm -rf "$work/result"
-    kill "$responder" 2>/dev/null || :
-    wait "$responder" 2>/dev/null || :
-    responder=
+    search "$1-$4"
+    stop
 }
 
 # The limit is 50 service times, wherever the rate is.
