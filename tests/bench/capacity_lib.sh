@@ -4,6 +4,7 @@
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=$(CDPATH='' cd -- "$here/../.." && pwd)
+out=
 
 # options 'NAME ...' ARGUMENT...: --NAME VALUE sets the variable of that name; anything else shows the
 # script's head. --out is one of them.

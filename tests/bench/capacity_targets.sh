@@ -8,7 +8,6 @@
 # h2load at the rate that was found and 10 % above it. A tool or server that is not there is skipped by
 # name; wrk2 is not in Debian. Prints a Markdown table. Bun and Deno come from build/suites
 # (deploy/suites/npm.sh). LOCKSTEP_BUILD names a build folder to use instead of building the release.
-# shellcheck disable=SC2154 # capacity_lib.sh's
 . "$(dirname -- "$0")/capacity_lib.sh"
 PATH=$PATH:/usr/sbin:/sbin
 export PATH
@@ -17,7 +16,6 @@ p99=10ms
 budget=3m
 repetitions=2
 only='nginx node bun deno'
-out=
 options 'p99 budget repetitions only' "$@"
 begin_work
 modules=${LS_SUITES:-$root/build/suites}/node_modules

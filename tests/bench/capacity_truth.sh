@@ -15,7 +15,6 @@ seeds=20
 budget=3m
 rate=4000
 only='mm1 md1 dd1'
-out=
 options 'seeds budget rate only' "$@"
 begin_work
 
