@@ -53,10 +53,10 @@ else()
 endif()
 
 set(page_files uplot_js=${uplot_js} uplot_css=${uplot_css} page_css=${page}/page.css
-    base_js=${page}/base.js charts_js=${page}/charts.js report_js=${page}/report.js
+    base_js=${page}/base.js charts_js=${page}/charts.js figures_js=${page}/figures.js report_js=${page}/report.js
     live_js=${page}/live.js)
 set(page_sources ${uplot_js} ${uplot_css} ${page}/page.css ${page}/base.js ${page}/charts.js
-    ${page}/report.js ${page}/live.js)
+    ${page}/figures.js ${page}/report.js ${page}/live.js)
 add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/page-npm/assets.c
     COMMAND ${CMAKE_COMMAND} "-DFILES=${page_files}" -DOUT=${CMAKE_BINARY_DIR}/page-npm/assets.c
         -P ${page}/embed.cmake

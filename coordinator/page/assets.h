@@ -14,6 +14,7 @@ extern const struct coord_asset coord_asset_uplot_css;
 extern const struct coord_asset coord_asset_page_css;
 extern const struct coord_asset coord_asset_base_js;
 extern const struct coord_asset coord_asset_charts_js;
+extern const struct coord_asset coord_asset_figures_js;
 extern const struct coord_asset coord_asset_report_js;
 extern const struct coord_asset coord_asset_live_js;
 

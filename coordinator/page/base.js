@@ -105,9 +105,9 @@ const LS = (() => {
     return el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), children);
   }
 
-  function picker(label, options, change) {
+  function picker(label, options, change, at = 0) {
     const select = el("select", { change: () => change(Number(select.value)) },
-      options.map((text, i) => el("option", { value: i }, text)));
+      options.map((text, i) => el("option", { value: i, selected: i === at }, text)));
     return el("label", { class: "picker" }, label, select);
   }
 

@@ -1,7 +1,7 @@
 "use strict";
 /* The live page: a snapshot of the run, and from then on what happens. */
 (() => {
-  const { el, human, table, said, paragraphs, charts, section } = LS;
+  const { el, human, table, said, paragraphs, charts, figures, section } = LS;
   const D = JSON.parse(document.getElementById("data").textContent);
   const state = { trial: null, now: null, agents: [], result: null, points: [], said: [], end: null, stopping: false };
 
@@ -17,6 +17,7 @@
   }
   const plots = el("div"), agents = el("div"), results = el("div"), notes = el("div"), banner = el("div");
   const stop = el("button", { class: "stop", type: "button", click: askToStop }, "Stop the run");
+  const picked = { at: 0 }; /* which figure of the repetitions is shown */
   let sure = 0;
 
   /* Twice within five seconds: a slip of the hand ends no campaign. */
@@ -160,8 +161,10 @@
   function showResult() {
     const r = state.result;
     if (!r) return;
-    results.replaceChildren(...[r.workloads.map((w) => [el("h3", null, w.name), paragraphs(w.load), table(w.summary, `Summary of ${w.name}, so far`), w.ratios.rows.length > 0 ? table(w.ratios, `Beside the best of ${w.name}, so far`) : null, said(w.comparisons), said(w.notes)]),
-      r.trials.rows.length > 0 ? table(r.trials, r.left_out > 0 ? `The newest ${r.trials.rows.length} trials` : "Trials") : null].flat(Infinity).filter((x) => x));
+    const newest = r.left_out > 0 ? `The newest ${r.trials.rows.length} trials` : "Trials";
+    results.replaceChildren(...[r.workloads.map((w) => [el("h3", null, w.name), paragraphs(w.load), table(w.summary, `Summary of ${w.name}, so far`), w.ratios.rows.length > 0 ? table(w.ratios, `Beside the best of ${w.name}, so far`) : null, said(w.comparisons), said(w.notes), w.bars.map((of) => figures.bars(of, r.targets))]),
+      r.trials.rows.length > 0 ? [el("h3", null, "Repetitions"), figures.repetitions(r, picked), LS.longTable(r.trials, newest)] : null,
+      r.agents.rows.length > 0 ? [el("h3", null, "Clients of the trials so far"), figures.startOffsets(r.agents.rows), LS.longTable(r.agents, "Clients, trial by trial")] : null].flat(Infinity).filter((x) => x));
     banner.replaceChildren(...r.verdict.map(([style, text]) => el("div", { class: `banner ${style || "good"}` }, el("p", { class: "word" }, text), said(r.reasons))));
   }
 

@@ -5,11 +5,11 @@
 #include "coordinator/page/assets.h"
 
 /* In the order in which they run. */
-static const struct coord_asset *const scripts[2][4] = {
+static const struct coord_asset *const scripts[2][5] = {
     [COORD_PAGE_REPORT] = { &coord_asset_uplot_js, &coord_asset_base_js, &coord_asset_charts_js,
-                            &coord_asset_report_js },
+                            &coord_asset_figures_js, &coord_asset_report_js },
     [COORD_PAGE_LIVE] = { &coord_asset_uplot_js, &coord_asset_base_js, &coord_asset_charts_js,
-                          &coord_asset_live_js },
+                          &coord_asset_figures_js, &coord_asset_live_js },
 };
 static const struct coord_asset *const styles[] = { &coord_asset_uplot_css, &coord_asset_page_css };
 

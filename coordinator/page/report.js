@@ -1,8 +1,8 @@
 "use strict";
 /* The report: the sections in their order, made of the data in #data. */
 (() => {
-  const { el, human, table, longTable, said, paragraphs, folded, section, picker } = LS;
-  const { charts } = LS;
+  const { el, human, table, longTable, said, paragraphs, folded, section } = LS;
+  const { charts, figures } = LS;
   const D = JSON.parse(document.getElementById("data").textContent);
 
   const trialOf = (i) => { /* by its place in the result */
@@ -24,32 +24,13 @@
 
   /* ---- 2: comparison */
 
-  function bars(of) {
-    const most = Math.max(...of.rows.map((row) => Math.max(row[2], row[4], row[6]))) || 1;
-    const box = el("div", { class: "bars", role: "img", "aria-label": `${of.title}: ${of.rows.map((row) => `${D.targets[row[0]]} ${row[7]}`).join(", ")}` });
-    for (const [target, n, median, low, high, , , text] of of.rows) {
-      const fill = el("div", { class: `fill h${target % 5}` });
-      fill.style.width = `${100 * median / most}%`;
-      fill.style.backgroundColor = `var(--c${target % 8})`;
-      const whisker = n > 1 && high > low ? el("div", { class: "whisker" }) : null;
-      if (whisker) {
-        whisker.style.left = `${100 * low / most}%`;
-        whisker.style.width = `${100 * (high - low) / most}%`;
-      }
-      box.append(el("div", { class: "bar" }, el("div", { class: "name" }, D.targets[target]), el("div", { class: "track" }, fill, whisker),
-        el("div", { class: "value" }, text)));
-    }
-    return el("figure", null, el("figcaption", null, `${of.title} (${of.higher ? "more" : "less"} is better)`), box);
-  }
-
   function comparison() {
-    const main = ["throughput_per_s", "capacity_per_s", "response_time_p99_ns", "service_time_p99_ns", "cpu_ns_per_request", "rss_peak_bytes", "messages_received_per_s", "wall_median_ns", "process_peak_bytes"];
     const parts = D.workloads.map((w) => [
       el("h3", null, w.name), paragraphs(w.load), table(w.summary, `Summary of ${w.name}`),
       w.scripts.rows.length > 0 ? table(w.scripts, `What the programs of ${w.name} said`) : null,
       w.ratios.rows.length > 0 ? table(w.ratios, `Beside the best of ${w.name}`) : null,
       said(w.capacity), said(w.comparisons), said(w.notes),
-      w.bars.filter((b) => main.includes(b.metric)).map(bars),
+      w.bars.map((of) => figures.bars(of, D.targets)),
       folded("All metrics as a table, with intervals", () => table(w.metrics, `Medians of ${w.name}, with 95 % intervals and extremes`)),
     ]);
     const rest = D.standings.rows.length > 1
@@ -146,15 +127,6 @@
     }, trialName(t));
   }
 
-  /* A picker and what it picks; each section has its own. */
-  function chosen(names, label, show) {
-    if (names.length === 0) return el("p", { class: "soft" }, "Nothing was measured over time.");
-    const place = el("div");
-    const fill = (i) => place.replaceChildren(...[show(i)].flat(3).filter((x) => x));
-    fill(0);
-    return [names.length > 1 ? picker(label, names, fill) : el("p", { class: "soft" }, names[0]), place];
-  }
-
   const rule = () => {
     const widest = Math.max(1, ...D.series.map((one) => one.intervals.every));
     const some = D.series.length < D.dots.trials.length ? ` Of ${D.dots.trials.length} trials ${D.series.length} are shown over time: the first that counts of each target and workload.` : "";
@@ -164,7 +136,7 @@
   };
 
   function throughput() {
-    return section("throughput", "Throughput and errors over time", el("p", { class: "hint" }, rule()), chosen(groupNames, "Show", (i) => {
+    return section("throughput", "Throughput and errors over time", el("p", { class: "hint" }, rule()), figures.chosen(groupNames, "Show", (i) => {
       const group = groups[i], errors = group.of.some((t) => t.intervals.errors.some((n) => n > 0));
       return [throughputChart(group),
         errors ? overTime(group, "Errors", "count", (t) => ({ xs: t.intervals.at, values: t.intervals.errors })) : el("p", null, "No errors in these trials."),
@@ -178,7 +150,7 @@
     const broken = D.heat.filter((one) => one.error);
     return section("heat", "Latency over time", el("p", { class: "hint" }, "Each column is a stretch of time, each row a range of latencies; the stronger its colour, the more requests (logarithmic). Made of the histograms themselves."),
       broken.map((one) => el("p", { class: "warn" }, `${trialName(trialOf(one.trial))}: ${one.error}`)),
-      chosen(maps.map((one) => trialName(one.t)), "Show", (i) => {
+      figures.chosen(maps.map((one) => trialName(one.t)), "Show", (i) => {
         const { t, map } = maps[i];
         return [charts.heat({ title: "Latency heat map", label: `Latency over time, ${trialName(t)}`, name: "latency", map }),
           folded("As a table", () => charts.heatTable(map, `${trialName(t)}: requests by latency`))];
@@ -187,24 +159,12 @@
 
   function agents() {
     const rows = D.agents.rows;
-    const offsets = rows.filter((row) => row[2] !== null);
-    const lanes = offsets.slice(0, 400);
-    const figure = lanes.length > 1 && charts.here ? charts.chart({
-      title: "Start offset of each client, trial by trial", label: "Start offset of each client, in the order of the table", xs: lanes.map((_, i) => i + 1),
-      lines: [
-        { label: "start offset", colour: 0, points: "dot", values: lanes.map((row) => row[2][1]) },
-        { label: "bound above", unnamed: true, only: true, colour: 0, values: lanes.map((row) => row[2][1] + (row[3] ? row[3][1] : 0)) },
-        { label: "bound below", unnamed: true, only: true, colour: 0, values: lanes.map((row) => row[2][1] - (row[3] ? row[3][1] : 0)) },
-      ], bars: [1, 2], height: 200,
-      x: { unit: "count", name: "row of the table", range: [0.5, lanes.length + 0.5] }, y: { unit: "ns", free: true, name: "late" },
-      hint: "The bars are the bounds of what the clocks allow to know.",
-    }) : null;
     return section("agents", "Agents", el("p", { class: "hint" }, "When each client began, how late it sent, its share of the requests, and how busy it was itself."),
-      figure, longTable(D.agents, rows.length >= D.agent_rows_max ? `Clients: the first ${D.agent_rows_max} rows` : "Clients"), said(D.clocks));
+      figures.startOffsets(rows), longTable(D.agents, rows.length >= D.agent_rows_max ? `Clients: the first ${D.agent_rows_max} rows` : "Clients"), said(D.clocks));
   }
 
   function servers() {
-    const parts = D.servers.rows.length > 0 ? [chosen(groupNames, "Show", (i) => {
+    const parts = D.servers.rows.length > 0 ? [figures.chosen(groupNames, "Show", (i) => {
       const group = groups[i], of = (key) => (t) => ({ xs: t.server.at, values: t.server[key] });
       return [overTime(group, "Cores used", "cores", of("cores")), overTime(group, "Memory", "bytes", of("rss")),
         overTime(group, "Context switches per second", "per_s", of("switches")),
@@ -216,42 +176,10 @@
     return section("server", "Server: CPU, memory, context switches", parts);
   }
 
-  /* ---- 8: repetitions */
-
-  /* Theil and Sen: the median of all slopes; few figures, and an outlier does not matter. */
-  function drift(points) {
-    const slopes = [];
-    for (let i = 0; i < points.length; i++)
-      for (let k = i + 1; k < points.length; k++) slopes.push((points[k][1] - points[i][1]) / (points[k][0] - points[i][0]));
-    const middle = (list) => { const s = [...list].sort((a, b) => a - b), n = s.length; return n % 2 ? s[(n - 1) / 2] : (s[n / 2 - 1] + s[n / 2]) / 2; };
-    const median = middle(points.map((p) => p[1]));
-    return median ? middle(slopes) * (points.at(-1)[0] - points[0][0]) / median : 0;
-  }
+  /* ---- 8 */
 
   function repetitions() {
-    const choices = [];
-    D.workloads.forEach((w, wi) => D.dots.metrics.forEach(([title, unit], m) => {
-      if (D.dots.trials.some((row) => row[2] === wi && row[5 + m] !== null)) choices.push({ w, wi, title, unit, m });
-    }));
-    return section("repetitions", "Repetitions", el("p", { class: "hint" }, "Every trial in the order in which it ran, the hollow ones do not count. Drift is the change from the first to the last, by the median of all slopes (Theil and Sen): what it shows was not the target."),
-      chosen(choices.map((c) => `${c.title}, ${c.w.name}`), "Show", (i) => {
-        const { wi, title, unit, m } = choices[i];
-        const mine = D.dots.trials.map((row, place) => ({ row, place })).filter(({ row }) => row[2] === wi && row[5 + m] !== null);
-        const xs = mine.map(({ place }) => place + 1), lines = [], drifts = [];
-        D.targets.forEach((name, target) => {
-          const own = mine.filter(({ row }) => row[1] === target);
-          if (own.length === 0) return;
-          for (const counts of [1, 0]) {
-            const values = mine.map(({ row }) => row[1] === target && row[4] === counts ? row[5 + m] : null);
-            if (values.some((v) => v !== null)) lines.push({ label: counts ? name : `${name}: does not count`, colour: target, points: "dot", hollow: !counts, values });
-          }
-          const points = own.filter(({ row }) => row[4]).map(({ row, place }) => [place + 1, row[5 + m]]);
-          if (points.length > 2) drifts.push([name, [String(points.length), points.length], [human(points[0][1], unit), points[0][1]], [human(points.at(-1)[1], unit), points.at(-1)[1]], [human(drift(points), "share"), drift(points)]]);
-        });
-        return [charts.chart({ title, label: `${title} of every trial, in order`, xs, lines, height: 260, x: { unit: "count", name: "order", range: [xs[0] - 0.5, xs.at(-1) + 0.5] }, y: { unit, free: true },
-            readout: (k) => `trial ${mine[k].row[0]}, ${D.targets[mine[k].row[1]]}: ${human(mine[k].row[5 + m], unit)}` }),
-          drifts.length > 0 ? table({ columns: [["target", true], ["trials", false], ["first", false], ["last", false], ["drift", false]], rows: drifts }, `Drift of ${title}`) : null];
-      }), longTable(D.trials, "Trials"));
+    return section("repetitions", "Repetitions", figures.repetitions(D), longTable(D.trials, "Trials"));
   }
 
   /* ---- a search's curve */

@@ -7,6 +7,7 @@
 #include "common/fs.h"
 #include "coordinator/page/page.h"
 #include "coordinator/result/escape.h"
+#include "coordinator/result/html_figures.h"
 #include "coordinator/result/html_json.h"
 #include "coordinator/result/html_parts.h"
 #include "coordinator/result/html_series.h"
@@ -33,8 +34,7 @@ enum {
 struct page {
     struct coord_html html;
     const char *dir; /* NULL: there are no files */
-    const char **targets, **workloads;
-    size_t target_count, workload_count;
+    struct coord_html_names names;
     size_t series_count; /* trials that are shown over time */
     bool *in_series;     /* by trial */
 };
@@ -46,82 +46,6 @@ static void number(struct page *page, double value)
     char digits[48];
 
     ls_buf_adds(page->html.out, coord_unit_exact(value, digits, sizeof(digits)));
-}
-
-static size_t place(const char **names, size_t count, const char *name)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(names[i], name) == 0)
-            return i;
-    }
-    return 0;
-}
-
-/* ---- bars */
-
-static const char *unit_name(enum coord_unit unit)
-{
-    static const char *const names[] = { "count", "per_s", "ns", "bytes", "share", "cores" };
-
-    return names[unit];
-}
-
-/* [target, n, median, low, high, min, max, median as text] */
-static void bar(struct page *page, const Ls__Summary *row, const struct coord_metric *metric)
-{
-    const double values[] = {
-        row->n, row->median, row->ci95_low, row->ci95_high, row->min, row->max
-    };
-    char human[48];
-
-    coord_html_next(&page->html);
-    ls_buf_addf(page->html.out, "[%zu", place(page->targets, page->target_count, row->target));
-    for (size_t i = 0; i < LS_ARRAY_LEN(values); i++) {
-        ls_buf_adds(page->html.out, ",");
-        number(page, values[i]);
-    }
-    ls_buf_addf(page->html.out, ",\"%s\"]",
-                coord_unit_human(row->median, metric->unit, human, sizeof(human)));
-}
-
-static bool has_rows(const struct page *page, const char *workload, const char *metric)
-{
-    for (size_t i = 0; i < page->target_count; i++) {
-        const Ls__Summary *row =
-            coord_summary_find(page->html.result, workload, page->targets[i], metric);
-
-        if (row != NULL && row->n > 0 && row->max > 0)
-            return true;
-    }
-    return false;
-}
-
-static void bars(struct page *page, const char *workload)
-{
-    bool more = false;
-
-    ls_buf_adds(page->html.out, "\"bars\":[");
-    for (unsigned m = 0; coord_metric_at(m) != NULL; m++) {
-        const struct coord_metric *metric = coord_metric_at(m);
-
-        if (!has_rows(page, workload, metric->name))
-            continue;
-        ls_buf_addf(page->html.out,
-                    "%s{\"metric\":\"%s\",\"title\":\"%s\",\"unit\":\"%s\",\"higher\":%s,",
-                    more ? "," : "", metric->name, metric->noun, unit_name(metric->unit),
-                    metric->higher_is_better ? "true" : "false");
-        more = true;
-        coord_html_begin(&page->html, "rows");
-        for (size_t i = 0; i < page->target_count; i++) {
-            const Ls__Summary *row =
-                coord_summary_find(page->html.result, workload, page->targets[i], metric->name);
-
-            if (row != NULL && row->n > 0)
-                bar(page, row, metric);
-        }
-        ls_buf_adds(page->html.out, "]}");
-    }
-    ls_buf_adds(page->html.out, "],");
 }
 
 /* The plan's own tables. */
@@ -161,7 +85,7 @@ static void workload(struct page *page, const char *name)
     coord_html_say_of(&page->html, "capacity", name, coord_part_capacity);
     coord_html_say_of(&page->html, "comparisons", name, coord_part_comparisons);
     coord_html_say_of(&page->html, "notes", name, coord_part_notes);
-    bars(page, name);
+    coord_html_bars(&page->html, &page->names, name);
     coord_html_metrics(page->html.result, name, &rows);
     coord_html_table(&page->html, "metrics", &rows);
     ls_buf_adds(page->html.out, "\"end\":0}");
@@ -173,20 +97,20 @@ static void workload(struct page *page, const char *name)
 static enum ls_err choose_series(struct page *page)
 {
     const Ls__Result *result = page->html.result;
-    size_t pairs = page->target_count * page->workload_count;
+    size_t pairs = page->names.target_count * page->names.workload_count;
     bool *seen = calloc(pairs + 1, sizeof(*seen));
-    bool named = (page->targets != NULL && page->workloads != NULL) || result->n_trials == 0;
 
     page->in_series = calloc(result->n_trials + 1, sizeof(*page->in_series));
-    if (!named || seen == NULL || page->in_series == NULL) {
+    if (seen == NULL || page->in_series == NULL) {
         free(seen);
         return LS_ENOMEM;
     }
     for (size_t i = 0; i < result->n_trials && page->series_count < SERIES_MAX; i++) {
         const Ls__Trial *trial = result->trials[i];
         size_t pair =
-            place(page->targets, page->target_count, trial->target) * page->workload_count +
-            place(page->workloads, page->workload_count, trial->workload);
+            coord_html_place(page->names.targets, page->names.target_count, trial->target) *
+                page->names.workload_count +
+            coord_html_place(page->names.workloads, page->names.workload_count, trial->workload);
 
         if (trial->n_intervals == 0 ||
             (result->n_trials > SERIES_MAX && (seen[pair] || !coord_trial_counts(trial))))
@@ -252,8 +176,8 @@ static enum ls_err add_curve(struct page *page, struct ls_buf *curves, size_t w,
         const Ls__Trial *trial = result->trials[i];
         bool counts = coord_trial_counts(trial);
 
-        if (strcmp(trial->workload, page->workloads[w]) != 0 ||
-            strcmp(trial->target, page->targets[t]) != 0 || !has_log(page, trial) ||
+        if (strcmp(trial->workload, page->names.workloads[w]) != 0 ||
+            strcmp(trial->target, page->names.targets[t]) != 0 || !has_log(page, trial) ||
             (!counts && !page->in_series[i]))
             continue;
         if (counts) {
@@ -287,8 +211,8 @@ static enum ls_err histograms(struct page *page)
 
     ls_buf_init(&curves, JSON_MAX);
     coord_html_begin(&page->html, "heat");
-    for (size_t w = 0; w < page->workload_count; w++) {
-        for (size_t t = 0; t < page->target_count && rc == LS_OK; t++)
+    for (size_t w = 0; w < page->names.workload_count; w++) {
+        for (size_t t = 0; t < page->names.target_count && rc == LS_OK; t++)
             rc = add_curve(page, &curves, w, t);
     }
     ls_buf_adds(page->html.out, "],\"curves\":[");
@@ -318,46 +242,6 @@ static void series(struct page *page)
 }
 
 /* ---- trials, one by one */
-
-/* Figures for the dots, in the order in which the trials ran; null: not measured. */
-static void dots(struct page *page)
-{
-    static const char *const metrics[] = { "throughput_per_s",     "response_time_p50_ns",
-                                           "response_time_p99_ns", "service_time_p50_ns",
-                                           "service_time_p99_ns",  "cpu_ns_per_request",
-                                           "rss_peak_bytes" };
-
-    ls_buf_adds(page->html.out, "\"dots\":{\"metrics\":[");
-    for (size_t m = 0; m < LS_ARRAY_LEN(metrics); m++) {
-        const struct coord_metric *metric = coord_metric_find(metrics[m]);
-
-        ls_buf_addf(page->html.out, "%s[\"%s\",\"%s\"]", m > 0 ? "," : "", metric->noun,
-                    unit_name(metric->unit));
-    }
-    ls_buf_adds(page->html.out, "],");
-    coord_html_begin(&page->html, "trials");
-    for (size_t i = 0; i < page->html.result->n_trials; i++) {
-        const Ls__Trial *trial = page->html.result->trials[i];
-
-        coord_html_next(&page->html);
-        ls_buf_addf(page->html.out, "[%u,%zu,%zu,%u,%d", trial->index,
-                    place(page->targets, page->target_count, trial->target),
-                    place(page->workloads, page->workload_count, trial->workload),
-                    trial->repetition, coord_trial_counts(trial));
-        for (size_t m = 0; m < LS_ARRAY_LEN(metrics); m++) {
-            double value;
-
-            if (coord_metric_get(coord_metric_find(metrics[m]), trial, &value)) {
-                ls_buf_adds(page->html.out, ",");
-                coord_html_number(page->html.out, value);
-            } else {
-                ls_buf_adds(page->html.out, ",null");
-            }
-        }
-        ls_buf_adds(page->html.out, "]");
-    }
-    ls_buf_adds(page->html.out, "]},");
-}
 
 static void searches(struct page *page)
 {
@@ -513,12 +397,7 @@ static void head(struct page *page)
     coord_html_say(&page->html, "status", coord_part_status);
     coord_html_say(&page->html, "verdict", coord_part_verdict);
     coord_html_say(&page->html, "reasons", coord_part_reasons);
-    coord_html_begin(&page->html, "targets");
-    for (size_t i = 0; i < page->target_count; i++) {
-        coord_html_next(&page->html);
-        coord_html_text(&page->html, page->targets[i]);
-    }
-    ls_buf_adds(page->html.out, "],");
+    coord_html_targets(&page->html, &page->names);
 }
 
 static enum ls_err write_data(struct page *page)
@@ -530,9 +409,9 @@ static enum ls_err write_data(struct page *page)
     head(page);
     pages(page);
     ls_buf_adds(page->html.out, "\"workloads\":[");
-    for (size_t i = 0; i < page->workload_count; i++) {
+    for (size_t i = 0; i < page->names.workload_count; i++) {
         ls_buf_adds(page->html.out, i > 0 ? "," : "");
-        workload(page, page->workloads[i]);
+        workload(page, page->names.workloads[i]);
     }
     ls_buf_adds(page->html.out, "],");
     coord_part_standings(page->html.result, &rows);
@@ -541,7 +420,7 @@ static enum ls_err write_data(struct page *page)
     rc = histograms(page);
     coord_part_trials(page->html.result, false, &rows);
     coord_html_table(&page->html, "trials", &rows);
-    dots(page);
+    coord_html_dots(&page->html, &page->names);
     searches(page);
     ladders(page);
     coord_html_agents(page->html.result, AGENT_ROWS_MAX, &rows);
@@ -568,19 +447,18 @@ void coord_report_html(const Ls__Result *result, const struct coord_report_optio
 {
     struct ls_buf data, title;
     struct page page = { .html = { .result = result, .out = &data }, .dir = options->dir };
+    bool named;
 
     ls_buf_init(&data, JSON_MAX);
     ls_buf_init(&title, JSON_MAX);
-    page.target_count = coord_result_targets(result, &page.targets);
-    page.workload_count = coord_result_workloads(result, &page.workloads);
+    named = coord_html_names_init(&page.names, result);
     coord_escape_text(&title, result->name[0] != '\0' ? result->name : "lockstep");
-    if (choose_series(&page) == LS_OK && write_data(&page) == LS_OK && data.ok && title.ok)
+    if (named && choose_series(&page) == LS_OK && write_data(&page) == LS_OK && data.ok && title.ok)
         coord_page_write(COORD_PAGE_REPORT, (const char *)title.data,
                          (struct ls_bytes){ data.data, data.len }, out);
     else
         out->ok = false;
-    free(page.targets);
-    free(page.workloads);
+    coord_html_names_fini(&page.names);
     free(page.in_series);
     ls_buf_fini(&data);
     ls_buf_fini(&title);

@@ -5,9 +5,9 @@
 #include "common/buf.h"
 #include "proto/result.pb-c.h"
 
-/* Appends {"trials": table of the newest trials, "workloads": [{"name", "load", "summary",
- * "comparisons", "notes"}], "verdict": [], "reasons": []}: the tables and sentences of the report.
- */
+/* Appends {"targets", "trials", "dots" and "agents" of the newest trials, "workloads": [{"name",
+ * "load", "summary", "ratios", "comparisons", "notes", "bars"}], "verdict", "reasons"}: the tables,
+ * sentences and figures of the report. */
 void coord_report_live(const Ls__Result *result, struct ls_buf *out);
 
 #endif

@@ -16,8 +16,8 @@
 #include "coordinator/web/server.h"
 
 enum {
-    FEED_BYTES = 1 << 20,
-    PART_BYTES = 256 << 10, /* of what is kept: a trial, agents, results */
+    FEED_BYTES = 4 << 20,
+    PART_BYTES = 1 << 20, /* of what is kept: a trial, agents, results */
     NAME_BYTES = 200,
     TEXT_BYTES = 1000,
     SAID_MAX = 100,

@@ -1,8 +1,8 @@
 /* coordinator/web/live.h - the live page of a run: what is told here shows in every browser that
  * looks at it.
  *
- * Whoever tells is the run's thread, and it never waits for a browser: what is told is kept (some
- * hundred KB at most) for those who come later, and handed to a feed for those who are there. Every
+ * Whoever tells is the run's thread, and it never waits for a browser: what is told is kept (a
+ * few MB at most) for those who come later, and handed to a feed for those who are there. Every
  * call takes NULL. Without memory, a browser sees less.
  */
 #ifndef LS_COORDINATOR_WEB_LIVE_H

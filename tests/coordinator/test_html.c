@@ -71,7 +71,7 @@ static void a_page_runs_what_it_was_built_with_and_nothing_else(void **state)
 
     (void)state;
     assert_int_equal(count(text, "<script type="), 1);
-    assert_int_equal(count(text, "'sha256-"), 6);
+    assert_int_equal(count(text, "'sha256-"), 7);
     assert_non_null(strstr(text, "content=\"default-src 'none'; script-src 'sha256-"));
     assert_null(strstr(text, "unsafe-inline"));
     assert_null(strstr(text, "connect-src")); /* it talks to nobody */

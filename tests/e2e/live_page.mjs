@@ -43,6 +43,14 @@ try {
   /* Of each agent what is known of it: share, send lag and CPU of clients, CPU and memory of the server. */
   await page.until("[...document.querySelectorAll('#agents tbody tr')].filter((row) => row.cells[1].textContent === 'client').every((row) => [3, 4, 5, 6].every((i) => row.cells[i].textContent !== '–'))", "what clients are like");
   await page.until("[...document.querySelectorAll('#agents tbody tr')].filter((row) => row.cells[1].textContent === 'server').every((row) => [5, 7].every((i) => row.cells[i].textContent !== '–'))", "what the server is like");
+  await page.until("document.querySelector('#results table') !== null", "results of the first trial");
+  /* A trial that a busy machine has made invalid has its dots, and no bar. */
+  const counts = await page.evaluate(`[...[...document.querySelectorAll("#results table")].find((t) => t.caption.textContent === "Trials").tBodies[0].rows].some((row) => !row.textContent.includes("invalid"))`);
+  assert.equal(await page.evaluate("document.querySelectorAll('#results .bars').length") > 0, counts, "bars");
+  const found = await page.evaluate("[...document.querySelectorAll('#results figcaption')].map((c) => c.textContent)");
+  for (const title of ["requests/s", "Start offset of each client, trial by trial"]) assert.ok(found.includes(title), `no ${title} in ${found}`);
+  await page.until("document.querySelectorAll('#now .plot canvas').length >= 4", "charts of the second trial");
+  await page.settle();
   assert.deepEqual(await page.evaluate(unnamed), []);
   for (const dark of [false, true]) {
     await page.look({ width: 1100, dark });
@@ -52,7 +60,6 @@ try {
   await page.look({ width: 360 });
   assert.ok(await page.evaluate("document.documentElement.scrollWidth") <= 360, "it is wider than a telephone");
   await page.shoot(join(folder, "narrow.png"), { whole: true });
-  await page.until("document.querySelector('#results table') !== null", "results of the first trial");
 
   /* All that it has talked to is the server, and nothing complained. */
   assert.deepEqual(page.complaints, []);
