@@ -1,6 +1,6 @@
 /* agent/host/target_state.h - the inside of a target, shared by target.c (interface, life, end),
- * target_up.c (from nothing to started) and target_ready.c. Fields belong to the target's thread
- * unless they say so. */
+ * target_spec.c (what it is to be), target_up.c (from nothing to started) and target_ready.c.
+ * Fields belong to the target's thread unless they say so. */
 #ifndef LS_AGENT_HOST_TARGET_STATE_H
 #define LS_AGENT_HOST_TARGET_STATE_H
 
@@ -81,6 +81,12 @@ struct host_target {
     const char *code; /* of the failure that is being reported */
     struct ls_diag diag;
 };
+
+/* Copies the spec into t, but for the content of files. LS_ENOMEM; free_spec() frees what there is.
+ */
+enum ls_err host_target_copy_spec(struct host_target *t, const struct host_target_spec *spec,
+                                  struct ls_diag *diag) LS_NODISCARD;
+void host_target_free_spec(struct host_target *t);
 
 /* Up to READY. LS_ESTATE with t->code NULL: stop was asked; else t->code and t->diag say why not.
  */
