@@ -4,17 +4,25 @@
 # or control group. LS_E2E_LONG=1: more than a hundred trials of them.
 . "$(dirname -- "$0")/lib.sh"
 need node
+
+# In a process namespace of its own, where that can be had: agents sweep up behind dead ones of their
+# namespace, and those of other tests would do so here, and leave groups of their own to be counted.
+if [ -z "${LS_ALONE:-}" ] && unshare --pid --fork --mount-proc true 2>/dev/null; then
+    LS_ALONE=1
+    export LS_ALONE
+    exec unshare --pid --fork --kill-child --mount-proc "$LS_HARNESS" guard 1150 sh "$0"
+fi
+namespace=$(stat -Lc %i /proc/self/ns/pid)
 . "$(dirname -- "$0")/phases.sh"
 
 nasty=$(dirname -- "$LS_HARNESS")/nasty
 repetitions=1
 [ -z "${LS_E2E_LONG:-}" ] || repetitions=8
 
-# Control groups of agents that are no more.
+# Control groups of agents of this namespace that are no more.
 dead_groups() {
-    find /sys/fs/cgroup -type d -name 'lockstep-[0-9]*' 2>/dev/null | while read -r group; do
-        owner=${group##*/lockstep-}
-        owner=${owner#*-}
+    find /sys/fs/cgroup -type d -name "lockstep-$namespace-*" 2>/dev/null | while read -r group; do
+        owner=${group##*/lockstep-"$namespace"-}
         [ -d "/proc/${owner%%-*}" ] || printf '%s\n' "$group"
     done
 }
@@ -33,7 +41,8 @@ fi
 set -- $(free_port 20)
 ports=$*
 {
-    plan_head nasty 1
+    # With more time to agree on a start than a crowded machine takes.
+    plan_head nasty 1 | sed 's/servers: 1,/servers: 1, start_lead: 1s,/'
     echo 'targets:'
 } >plan.yaml
 
@@ -157,21 +166,22 @@ holds result/result.json "r.trials.every((t) => !t.server || !t.server.cpu_cgrou
     Math.abs(t.server.cpu_cgroup_ns - t.server.cpu_ns) <= 0.03 * t.server.cpu_cgroup_ns + 2e7)"
 
 # Agent and supervisor are killed in one moment, and what has left the target's session lives on in
-# its control group, until the next agent comes.
+# its control group, until the next agent comes: for sure where there are no others.
+[ -n "${LS_ALONE:-}" ] || exit 0
 value=$(json result/result.json 'r.trials.at(-1).server.containment.by')
 [ "$value" != subreaper ] || exit 0
 sed -i 's/measure: 200ms/measure: 60s/' plan.yaml
-start run "$lockstep" run plan.yaml --out killed --only 'daemon*'
+# One trial: for a second one the coordinator would start an agent, which sweeps.
+start run "$lockstep" run plan.yaml --out killed --only 'daemon*' --set schedule.repetitions=1
 run=$pid
 wait_until 60 sh -c 'grep -q "to=measure" tmp/lockstep-*/client-1.log'
 find_process '^lockstep-supervisor' || fail 'there is no supervisor'
 victims=$found
 find_process '^lockstep-agent .*--role server' || fail 'there is no agent'
 kill -9 "$victims" "$found"
-# Any agent that starts on this machine sweeps: where others test, too, one may have been quicker.
-find_process "$nasty.*stubborn-daemon" || printf '%s\n' 'another agent has swept already' >&2
 wait "$run" || :
+find_process "$nasty.*stubborn-daemon" || fail 'nothing has lived on'
 sed -i 's/measure: 60s/measure: 200ms/' plan.yaml
-expect '0 4' "$lockstep" run plan.yaml --out swept --only 'good*' --json
+expect '0 4' "$lockstep" run plan.yaml --out swept --only 'good*' --set schedule.repetitions=1 --json
 nothing_left
 wait_until 30 no_dead_groups
