@@ -11,8 +11,6 @@
 #define RESPONSE offsetof(Ls__Trial, response_time)
 #define SERVICE  offsetof(Ls__Trial, service_time)
 
-#define COORD_SCRIPT_PREFIX "script/"
-
 static bool get_throughput(const Ls__Trial *trial, double *out)
 {
     *out = trial->throughput_per_s;
@@ -297,6 +295,20 @@ static bool get_script(const struct coord_metric *metric, const Ls__Trial *trial
     return found != NULL && found->value != NULL;
 }
 
+struct coord_metric coord_metric_script(const char *name, bool higher_is_better)
+{
+    const char *script = name + strlen(COORD_SCRIPT_PREFIX);
+
+    return (struct coord_metric){ .name = name,
+                                  .title = script,
+                                  .noun = script,
+                                  .more = script,
+                                  .unit = COORD_UNIT_PLAIN,
+                                  .higher_is_better = higher_is_better,
+                                  .ranked_closed = true,
+                                  .script = script };
+}
+
 bool coord_metric_of_script(const Ls__Result *result, const char *name, struct coord_metric *out)
 {
     const char *script = strncmp(name, COORD_SCRIPT_PREFIX, strlen(COORD_SCRIPT_PREFIX)) == 0
@@ -306,17 +318,9 @@ bool coord_metric_of_script(const Ls__Result *result, const char *name, struct c
 
     for (size_t i = 0; script != NULL && i < result->n_trials && found == NULL; i++)
         found = coord_script_metric(result->trials[i], script);
-    if (found == NULL)
-        return false;
-    *out = (struct coord_metric){ .name = name,
-                                  .title = script,
-                                  .noun = script,
-                                  .more = script,
-                                  .unit = COORD_UNIT_PLAIN,
-                                  .higher_is_better = strcmp(found->better, "higher") == 0,
-                                  .ranked_closed = true,
-                                  .script = script };
-    return true;
+    if (found != NULL)
+        *out = coord_metric_script(name, strcmp(found->better, "higher") == 0);
+    return found != NULL;
 }
 
 bool coord_metric_get(const struct coord_metric *metric, const Ls__Trial *trial, double *out)

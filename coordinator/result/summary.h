@@ -30,7 +30,11 @@ struct coord_metric {
     const char *script; /* a script's own: what it calls it */
 };
 
-/* "script/sha256" as a metric whose direction is that of the trials; name lives as long as *out.
+#define COORD_SCRIPT_PREFIX "script/"
+
+/* "script/sha256" as a metric; name, which begins so, lives as long as it. */
+struct coord_metric coord_metric_script(const char *name, bool higher_is_better);
+/* The same, whose direction is that of the trials; name lives as long as *out.
  * False: none of them has it. */
 bool coord_metric_of_script(const Ls__Result *result, const char *name, struct coord_metric *out);
 /* What a trial's script has printed of it; NULL: nothing. */

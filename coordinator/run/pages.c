@@ -53,14 +53,35 @@ static bool has_pair(const struct pages_builder *b, const char *workload, const 
     return false;
 }
 
-/* A script's own metric exists as soon as a trial has printed it. */
+static bool find_planned(const Ls__Plan *plan, const char *name, struct coord_metric *out)
+{
+    for (size_t i = 0; i < plan->n_workloads; i++) {
+        const Ls__Workload *w = plan->workloads[i];
+
+        if (w->protocol_case != LS__WORKLOAD__PROTOCOL_PROCESS ||
+            strncmp(name, COORD_SCRIPT_PREFIX, strlen(COORD_SCRIPT_PREFIX)) != 0)
+            continue;
+        for (size_t m = 0; m < w->process->n_metrics; m++) {
+            const Ls__ProcessMetric *metric = w->process->metrics[m];
+
+            if (strcmp(metric->name, name + strlen(COORD_SCRIPT_PREFIX)) == 0) {
+                *out = coord_metric_script(name, metric->better == LS__BETTER__BETTER_HIGHER);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* A script's own metric exists as soon as a trial has printed it, or the plan asks for it. */
 static bool find_metric(const struct pages_builder *b, const char *name, struct coord_metric *out)
 {
     const struct coord_metric *known = coord_metric_find(name);
 
     if (known != NULL)
         *out = *known;
-    return known != NULL || coord_metric_of_script(b->result, name, out);
+    return known != NULL || coord_metric_of_script(b->result, name, out) ||
+           find_planned(b->plan, name, out);
 }
 
 /* False: the plan has nothing for that cell. */
@@ -184,21 +205,37 @@ static const char *why_none(const struct pages_builder *b, const struct pages_fi
     return why;
 }
 
-static size_t column_at(const struct pages_builder *b, const char *title)
+const Ls__PageColumn *pages_base_of(const struct pages_builder *b, const Ls__PageColumn *column,
+                                    size_t *out_index)
 {
-    size_t i = 0;
+    const char *title = column->over != NULL ? column->over : column->change_from;
 
-    while (i < b->table->n_columns && strcmp(b->table->columns[i]->title, title) != 0)
-        i++;
-    return i;
+    for (size_t i = 0; title != NULL && i < b->table->n_columns; i++) {
+        if (strcmp(b->table->columns[i]->title, title) == 0) {
+            *out_index = i;
+            return b->table->columns[i];
+        }
+    }
+    return NULL;
+}
+
+/* Of what has doubled or halved a ratio says more than "+395 %" and "-80 %" do. */
+static void show_change(double change, bool noisy, char *out, size_t out_bytes)
+{
+    const char *mark = noisy ? "~" : "";
+
+    if (change >= 1 || change <= -0.5)
+        (void)snprintf(out, out_bytes, "%s%.2fx", mark, 1 + change);
+    else
+        (void)snprintf(out, out_bytes, "%s%+.1f %%", mark, change * 100);
 }
 
 /* Against an earlier column of the row, before anything is rounded. */
 static void relate(const struct pages_builder *b, const Ls__PageColumn *column,
                    const Ls__PageRow *row, Ls__PageCell *cell, char *out, size_t out_bytes)
 {
-    const char *other = column->over != NULL ? column->over : column->change_from;
-    size_t at = other != NULL ? column_at(b, other) : 0;
+    size_t at = 0;
+    const Ls__PageColumn *other = pages_base_of(b, column, &at);
     const Ls__PageCell *base = at < row->n_cells ? row->cells[at] : NULL;
 
     if (other == NULL)
@@ -214,7 +251,7 @@ static void relate(const struct pages_builder *b, const Ls__PageColumn *column,
         (void)snprintf(out, out_bytes, "%s%.2fx", cell->noisy ? "~" : "", cell->value);
     } else {
         cell->value = coord_stats_change(base->value, cell->value);
-        (void)snprintf(out, out_bytes, "%s%+.1f %%", cell->noisy ? "~" : "", cell->value * 100);
+        show_change(cell->value, cell->noisy, out, out_bytes);
     }
 }
 
@@ -251,8 +288,8 @@ static void add_cell(struct pages_builder *b, const Ls__PageColumn *column, Ls__
 
 /* ---- what others have published, in columns behind ours */
 
-static const Ls__Published *published_of(const struct pages_builder *b,
-                                         const Ls__PageColumn *column, const char *row)
+const Ls__Published *pages_published_of(const struct pages_builder *b, const Ls__PageColumn *column,
+                                        const char *row)
 {
     struct pages_figure figure;
 
@@ -282,9 +319,9 @@ static void add_published(struct pages_builder *b, size_t index)
     char text[128];
 
     for (size_t r = 0; r < b->page->n_rows && one == NULL; r++) {
-        one = published_of(b, column, b->page->rows[r]->name);
+        one = pages_published_of(b, column, b->page->rows[r]->name);
         for (size_t i = 0; i < index && one != NULL; i++) {
-            if (published_of(b, b->table->columns[i], b->page->rows[r]->name) == one)
+            if (pages_published_of(b, b->table->columns[i], b->page->rows[r]->name) == one)
                 return; /* shown already, behind another statistic of the same */
         }
     }
@@ -294,7 +331,7 @@ static void add_published(struct pages_builder *b, size_t index)
     pages_keep(b, coord_message_add_string(&b->page->n_columns, &b->page->columns, text));
     for (size_t r = 0; r < b->page->n_rows && b->rc == LS_OK; r++) {
         Ls__PageRow *row = b->page->rows[r];
-        const Ls__Published *published = published_of(b, column, row->name);
+        const Ls__Published *published = pages_published_of(b, column, row->name);
         Ls__PageCell *cell =
             coord_message_append(&row->n_cells, &row->cells, &ls__page_cell__descriptor);
         char number[48];
@@ -369,6 +406,26 @@ static bool has_row(const Ls__Page *page, const char *name)
     return false;
 }
 
+/* What the plan asks for on the table's workloads, whether anybody has printed it or not. */
+static void add_planned_rows(struct pages_builder *b)
+{
+    char name[128];
+
+    for (size_t i = 0; i < b->plan->n_workloads; i++) {
+        const Ls__Workload *w = b->plan->workloads[i];
+
+        if (w->protocol_case != LS__WORKLOAD__PROTOCOL_PROCESS ||
+            !matches(b->table->workloads, b->table->n_workloads, w->name))
+            continue;
+        for (size_t m = 0; m < w->process->n_metrics && b->rc == LS_OK; m++) {
+            (void)snprintf(name, sizeof(name), COORD_SCRIPT_PREFIX "%.100s",
+                           w->process->metrics[m]->name);
+            if (!has_row(b->page, name))
+                add_row(b, name);
+        }
+    }
+}
+
 /* All that scripts have printed on the table's workloads, in the order in which it first came. */
 static void add_script_rows(struct pages_builder *b)
 {
@@ -383,7 +440,8 @@ static void add_script_rows(struct pages_builder *b)
             !matches(table->targets, table->n_targets, trial->target))
             continue;
         for (size_t m = 0; m < trial->process->n_metrics && b->rc == LS_OK; m++) {
-            (void)snprintf(name, sizeof(name), "script/%.100s", trial->process->metrics[m]->name);
+            (void)snprintf(name, sizeof(name), COORD_SCRIPT_PREFIX "%.100s",
+                           trial->process->metrics[m]->name);
             if (!has_row(b->page, name))
                 add_row(b, name);
         }
@@ -395,6 +453,7 @@ static void add_rows(struct pages_builder *b)
     const Ls__PageTable *table = b->table;
 
     if (table->rows == LS__TABLE_ROWS__TABLE_ROWS_METRICS) {
+        add_planned_rows(b);
         add_script_rows(b);
         return;
     }

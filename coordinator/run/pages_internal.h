@@ -32,6 +32,12 @@ void pages_keep(struct pages_builder *b, bool ok);
 /* What a cell shows. False: the plan has nothing for it. */
 bool pages_figure_of(const struct pages_builder *b, const Ls__PageColumn *column, const char *row,
                      struct pages_figure *out);
+/* What others have published in the place of a cell; NULL: nothing. */
+const Ls__Published *pages_published_of(const struct pages_builder *b, const Ls__PageColumn *column,
+                                        const char *row);
+/* The column that one is put against, and where it is; NULL: it stands for itself. */
+const Ls__PageColumn *pages_base_of(const struct pages_builder *b, const Ls__PageColumn *column,
+                                    size_t *out_index);
 /* What has to be said below a table: the plan's note, and what was found. */
 void pages_add_notes(struct pages_builder *b);
 

@@ -7,7 +7,9 @@
 #include "coordinator/result/message.h"
 #include "coordinator/run/pages_internal.h"
 
-#define NOTE_MAX 512u
+#define NOTE_MAX    512u
+#define SOURCES_MAX 8u
+#define FEW_RUNS    3u /* with less there is no interval */
 
 static void note(struct pages_builder *b, const char *fmt, ...) LS_PRINTF(2, 3);
 static void note(struct pages_builder *b, const char *fmt, ...)
@@ -152,6 +154,63 @@ static void note_left_out(struct pages_builder *b, const struct pages_figure *fi
     }
 }
 
+/* Not of this machine, and not of this day. Of each source once. */
+static void note_published(struct pages_builder *b)
+{
+    const Ls__Published *seen[SOURCES_MAX];
+    size_t count = 0;
+
+    for (size_t i = 0; i < b->page->n_rows * b->table->n_columns && count < SOURCES_MAX; i++) {
+        const Ls__Published *p = pages_published_of(b, b->table->columns[i % b->table->n_columns],
+                                                    b->page->rows[i / b->table->n_columns]->name);
+        size_t k = 0;
+
+        while (p != NULL && k < count &&
+               (strcmp(seen[k]->source, p->source) != 0 || strcmp(seen[k]->date, p->date) != 0))
+            k++;
+        if (p == NULL || k < count)
+            continue;
+        seen[count++] = p;
+        note(b,
+             "Published: %.200s, %.40s, on another machine. To be read for the order within their "
+             "own column: no difference from ours is a finding.",
+             p->source, p->date);
+    }
+}
+
+static size_t runs_of(struct pages_builder *b, const Ls__PageColumn *column, const char *row)
+{
+    struct pages_figure figure;
+
+    return pages_figure_of(b, column, row, &figure)
+               ? coord_summary_values(b->result, figure.workload, figure.target, &figure.metric,
+                                      b->values, NULL)
+               : 0;
+}
+
+/* One column put against another where there are too few runs to say how far chance would go. */
+static void note_few(struct pages_builder *b)
+{
+    for (size_t i = 0; i < b->table->n_columns; i++) {
+        const Ls__PageColumn *column = b->table->columns[i], *base;
+        size_t at;
+        bool few = false;
+
+        base = pages_base_of(b, column, &at);
+        for (size_t r = 0; base != NULL && r < b->page->n_rows; r++) {
+            const Ls__PageRow *row = b->page->rows[r];
+
+            few = few || (row->cells[i]->measured && (runs_of(b, column, row->name) < FEW_RUNS ||
+                                                      runs_of(b, base, row->name) < FEW_RUNS));
+        }
+        if (few)
+            note(b,
+                 "%.64s: from one or two runs a row; what lies between so few may be chance, and "
+                 "is no finding.",
+                 column->title);
+    }
+}
+
 void pages_add_notes(struct pages_builder *b)
 {
     struct pages_figure *figures = calloc(b->page->n_rows + 1, sizeof(*figures));
@@ -161,6 +220,8 @@ void pages_add_notes(struct pages_builder *b)
     pages_keep(b, figures != NULL);
     if (b->table->note != NULL)
         note(b, "%.500s", b->table->note);
+    note_published(b);
+    note_few(b);
     note_order(b);
     if (figures != NULL && b->table->n_columns > 0) {
         n = first_column(b, figures);

@@ -29,6 +29,7 @@ static const char plan_text[] =
     "workloads:\n"
     "  - {name: burst, http: {requests: [{path: /, expect: {body: 'Hello, World!'}}]}}\n"
     "  - {name: hold, http: {requests: [{path: /, expect: {body: 'Hello, World!'}}]}}\n"
+    "  - {name: own, targets: [deno], process: {metrics: [{name: router}]}}\n"
     "schedule: {repetitions: 3, order: sequential}\n"
     "tables:\n"
     "  - title: Burst against sustained\n"
@@ -39,7 +40,8 @@ static const char plan_text[] =
     "      - {title: change, workload: hold, change_from: burst}\n"
     "      - {title: gain, workload: hold, over: burst}\n"
     "      - {title: runs, workload: hold, statistic: runs}\n"
-    "  - {title: By workload, rows: workloads, targets: [bun, 'no*'], statistic: mean_sd}\n";
+    "  - {title: By workload, rows: workloads, targets: [bun, 'no*'], statistic: mean_sd}\n"
+    "  - {title: Own, rows: metrics, workloads: [own], targets: [deno]}\n";
 
 static const struct sample_trial trials[] = {
     { "bun", "burst", 0, 99000, 1, 9, 0, VALID }, /* discarded */
@@ -77,7 +79,7 @@ static void rig_init(struct rig *rig)
         assert_true(coord_message_string(&rig->result->trials[i]->protocol, "http1"));
     }
     assert_int_equal(coord_pages_build(rig->result, rig->plan.plan), LS_OK);
-    assert_int_equal(rig->result->n_pages, 2);
+    assert_int_equal(rig->result->n_pages, 3);
 }
 
 static void rig_fini(struct rig *rig)
@@ -151,6 +153,57 @@ static void rows_may_be_workloads(void **state)
     assert_string_equal(page->columns[1], "node");
     assert_string_equal(row_of(page, "burst")->cells[0]->text, "49.3 k +- 40");
     assert_string_equal(row_of(page, "hold")->cells[1]->text, "invalid");
+    rig_fini(&rig);
+}
+
+/* Who has not run has its rows nevertheless: those that the plan asks for. */
+static void rows_of_a_script_are_there_before_it_has_run(void **state)
+{
+    struct rig rig;
+    const Ls__Page *page;
+
+    (void)state;
+    rig_init(&rig);
+    page = rig.result->pages[2];
+    assert_int_equal(page->n_rows, 1);
+    assert_string_equal(page->rows[0]->name, "script/router");
+    assert_string_equal(page->rows[0]->cells[0]->text, "not measured");
+    rig_fini(&rig);
+}
+
+static void a_change_that_doubles_or_halves_is_a_ratio(void **state)
+{
+    static const struct {
+        double rate;
+        const char *text;
+    } cases[] = { { 98600, "+99.8 %" }, { 98680, "2.00x" }, { 244400, "4.95x" },
+                  { 24700, "-49.9 %" }, { 24670, "0.50x" }, { 4934, "0.10x" } };
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig);
+    for (size_t i = 0; i < LS_ARRAY_LEN(cases); i++) {
+        for (size_t k = 4; k <= 6; k++)
+            rig.result->trials[k]->throughput_per_s = cases[i].rate;
+        assert_int_equal(coord_pages_build(rig.result, rig.plan.plan), LS_OK);
+        assert_string_equal(row_of(rig.result->pages[0], "bun")->cells[2]->text, cases[i].text);
+    }
+    rig_fini(&rig);
+}
+
+static void what_is_compared_with_little_or_with_others_says_so(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig);
+    assert_true(has_note(rig.result->pages[0], "Published: there, 2026-05-01, on another machine"));
+    assert_false(has_note(rig.result->pages[0], "no finding"));
+    assert_false(has_note(rig.result->pages[2], "Published"));
+    rig.result->trials[6]->verdict = INVALID;
+    assert_int_equal(coord_pages_build(rig.result, rig.plan.plan), LS_OK);
+    assert_true(has_note(rig.result->pages[0], "change: from one or two runs"));
+    assert_true(has_note(rig.result->pages[0], "gain: from one or two runs"));
     rig_fini(&rig);
 }
 
@@ -246,7 +299,7 @@ static void build_again(void *ctx)
     enum ls_err rc = coord_pages_build(rig->result, rig->plan.plan);
 
     assert_int_equal(rc, failmalloc_hit() ? LS_ENOMEM : LS_OK);
-    assert_int_equal(rig->result->n_pages, rc == LS_OK ? 2 : 0);
+    assert_int_equal(rig->result->n_pages, rc == LS_OK ? 3 : 0);
 }
 
 static void every_failed_allocation_is_reported(void **state)
@@ -264,6 +317,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_targets_and_columns_what_the_plan_says),
         cmocka_unit_test(rows_may_be_workloads),
+        cmocka_unit_test(rows_of_a_script_are_there_before_it_has_run),
+        cmocka_unit_test(a_change_that_doubles_or_halves_is_a_ratio),
+        cmocka_unit_test(what_is_compared_with_little_or_with_others_says_so),
         cmocka_unit_test(the_faults_of_a_table_are_said_below_it),
         cmocka_unit_test(another_version_is_shown_and_compared_with_nobody),
         cmocka_unit_test(reports_show_the_tables_in_the_place_of_workloads),
