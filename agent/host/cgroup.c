@@ -188,17 +188,30 @@ int host_cgroup_join(const char *folder)
     return put(folder, "cgroup.procs", "0");
 }
 
-/* Frozen, so that nothing forks and no number changes hands meanwhile. */
-static void kill_frozen(const char *folder)
+/* Calls visit for each group right below one, which is this deep below where it all began. */
+static void each_below(const char *folder, unsigned depth,
+                       void (*visit)(const char *folder, unsigned depth))
 {
-    bool v1 = put(folder, "freezer.state", "FROZEN") == 0;
+    char path[HOST_CGROUP_PATH + 64];
+    struct dirent *entry;
+    DIR *dir = depth < BELOW_MAX ? opendir(folder) : NULL;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (entry->d_type == DT_DIR && strcmp(entry->d_name, ".") != 0 &&
+            strcmp(entry->d_name, "..") != 0 && join(path, folder, entry->d_name))
+            visit(path, depth + 1);
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+}
+
+static void kill_listed(const char *folder)
+{
     char text[PROCS_MAX];
     char *at = text;
 
-    if (!v1 && put(folder, "cgroup.freeze", "1") != 0)
-        return;
     if (!get(folder, "cgroup.procs", text, sizeof(text)))
-        text[0] = '\0';
+        return;
     for (;;) {
         char *end;
         long pid = strtol(at, &end, 10);
@@ -209,6 +222,22 @@ static void kill_frozen(const char *folder)
             (void)kill((pid_t)pid, SIGKILL);
         at = end;
     }
+}
+
+static void kill_with_below(const char *folder, unsigned depth)
+{
+    kill_listed(folder);
+    each_below(folder, depth, kill_with_below);
+}
+
+/* Frozen, those below with it, so that nothing forks and no number changes hands meanwhile. */
+static void kill_frozen(const char *folder)
+{
+    bool v1 = put(folder, "freezer.state", "FROZEN") == 0;
+
+    if (!v1 && put(folder, "cgroup.freeze", "1") != 0)
+        return;
+    kill_with_below(folder, 0);
     (void)put(folder, v1 ? "freezer.state" : "cgroup.freeze", v1 ? "THAWED" : "0");
 }
 
@@ -219,37 +248,26 @@ void host_cgroup_kill(const char *folder)
 }
 
 /* With those that a target has made below its own; what somebody still is in stays. */
-static bool remove_with_below(const char *folder, unsigned depth)
+static void remove_with_below(const char *folder, unsigned depth)
 {
-    char path[HOST_CGROUP_PATH + 64];
-    struct dirent *entry;
-    DIR *dir;
-
-    if (rmdir(folder) == 0 || errno == ENOENT)
-        return true;
-    if (errno != EBUSY || depth == BELOW_MAX)
-        return false;
-    dir = opendir(folder);
-    while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        if (entry->d_type == DT_DIR && strcmp(entry->d_name, ".") != 0 &&
-            strcmp(entry->d_name, "..") != 0 && join(path, folder, entry->d_name))
-            (void)remove_with_below(path, depth + 1); /* seen in whether folder can be removed */
-    }
-    if (dir != NULL)
-        (void)closedir(dir);
-    return rmdir(folder) == 0 || errno == ENOENT;
+    if (rmdir(folder) == 0 || errno != EBUSY)
+        return;
+    each_below(folder, depth, remove_with_below);
+    (void)rmdir(folder); /* who asks sees whether it is there */
 }
 
 bool host_cgroup_remove(const char *folder)
 {
     int64_t give_up_ns = ls_clock_mono_ns() + REMOVE_WAIT_NS;
 
-    while (!remove_with_below(folder, 0)) {
+    for (;;) {
+        remove_with_below(folder, 0);
+        if (rmdir(folder) == 0 || errno == ENOENT)
+            return true;
         if (errno != EBUSY || ls_clock_mono_ns() >= give_up_ns)
             return false;
         ls_clock_sleep_until(ls_clock_mono_ns() + LS_NS_PER_MS / 2);
     }
-    return true;
 }
 
 /* ---- made */

@@ -97,7 +97,8 @@ bool host_cgroup_place(const char *mountinfo, const char *self, const char *cont
         strstr(path, "/..") != NULL) /* above what this process can see */
         return false;
     root_len = strcmp(mount.root, "/") == 0 ? 0 : strlen(mount.root);
-    if (strncmp(path, mount.root, root_len) == 0)
+    if (strncmp(path, mount.root, root_len) == 0 &&
+        (path[root_len] == '/' || path[root_len] == '\0'))
         below = path + root_len;
     else if (strcmp(path, "/") != 0)
         return false; /* it is in a group that is not mounted here */

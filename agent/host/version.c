@@ -154,14 +154,17 @@ enum ls_err host_version_read(struct host_supervisor *supervisor, int cancel_fd,
         rc = permit->ask(permit->ctx, &file, job->argv, true, &confine, diag);
     if (rc != LS_OK)
         return rc;
-    if (pipe2(fds, O_CLOEXEC) < 0 || fcntl(fds[0], F_SETFL, O_NONBLOCK) < 0)
+    if (pipe2(fds, O_CLOEXEC) < 0)
         return ls_fail(diag, LS_EIO, "cannot make a pipe for %s: %s", file.path, strerror(errno));
     run.read_fd = fds[0];
+    if (fcntl(fds[0], F_SETFL, O_NONBLOCK) < 0)
+        rc = ls_fail(diag, LS_EIO, "cannot prepare a pipe for %s: %s", file.path, strerror(errno));
     mine.path = host_program_exec_path(&file, &confine);
     mine.confine = &confine;
     mine.output_fd = fds[1];
     mine.oneshot = true;
-    rc = host_supervisor_start(supervisor, &mine, diag);
+    if (rc == LS_OK)
+        rc = host_supervisor_start(supervisor, &mine, diag);
     (void)close(fds[1]);
     if (rc == LS_OK)
         rc = follow(&run, &file, diag);

@@ -45,6 +45,7 @@ static void the_folder_of_a_processes_group_is_found_in_what_is_mounted(void **s
         { CONTAINER, "0::/docker/abc\n", "", "/sys/fs/cgroup" },
         { CONTAINER, "0::/\n", "", "/sys/fs/cgroup" },
         { CONTAINER, "0::/elsewhere\n", "", NULL },
+        { CONTAINER, "0::/docker/abcd\n", "", NULL },
         { "", "0::/\n", "", NULL },
         { "nonsense - cgroup2\n\n", "0::/\n", "", NULL },
         { V2, "", "", NULL },
@@ -160,17 +161,21 @@ static bool above(const char *controller, char out[HOST_CGROUP_PATH])
 
 static void a_freezer_kills_where_there_is_no_version_2(void **state)
 {
-    char folder[HOST_CGROUP_PATH], path[HOST_CGROUP_PATH + 64];
-    pid_t pid;
+    char folder[HOST_CGROUP_PATH], path[HOST_CGROUP_PATH + 64], below[HOST_CGROUP_PATH + 80];
+    pid_t pid, pid_below;
 
     (void)state;
     if (!above("freezer", folder))
         skip();
     (void)snprintf(path, sizeof(path), "%s/lockstep-test-%d", folder, (int)getpid());
     assert_int_equal(mkdir(path, 0755), 0);
+    (void)snprintf(below, sizeof(below), "%s/below", path);
+    assert_int_equal(mkdir(below, 0755), 0);
     pid = start_in(path);
+    pid_below = start_in(below);
     host_cgroup_kill(path);
     is_killed(pid);
+    is_killed(pid_below);
     assert_true(host_cgroup_remove(path));
 }
 
