@@ -140,10 +140,11 @@ start_one() {
     esac
 }
 
-# What was started for this call alone is taken down again.
+# What was started for this call is taken down again, and nothing of before it.
 fail_up() {
     say "$1"
-    down || :
+    stop_after "$before"
+    [ -s "$fleet/agents" ] || forget
     exit 3
 }
 
@@ -176,6 +177,7 @@ up() {
     make_policy "$policy"
     printf '%s\n' "$ssh" >"$fleet/ssh"
     : >>"$fleet/agents"
+    before=$(wc -l <"$fleet/agents")
     rm -rf "$fleet/send"
     mkdir -m 700 "$fleet/send"
     for list in "$@"; do
@@ -200,10 +202,10 @@ logs() {
     done <"$fleet/agents"
 }
 
-down() {
-    [ -e "$fleet/agents" ] || die 2 "down: no fleet in $fleet: --fleet DIR is what 'lockstep up' was given"
-    read -r ssh <"$fleet/ssh"
-    : >"$fleet/left"
+# stop_after COUNT: all but the first COUNT of the list. Those that may still be there stay in it.
+stop_after() {
+    head -n "$1" "$fleet/agents" >"$fleet/left"
+    tail -n "+$(($1 + 1))" "$fleet/agents" >"$fleet/stop"
     while read -r role name host; do
         if on "$host" "$stop" "$name" </dev/null >"$fleet/host.log" 2>&1; then
             say "$name on $host is down"
@@ -211,10 +213,21 @@ down() {
             say "$name ($role) on $host may still be there: $(tail -n 1 "$fleet/host.log")"
             printf '%s %s %s\n' "$role" "$name" "$host" >>"$fleet/left"
         fi
-    done <"$fleet/agents"
+    done <"$fleet/stop"
+    rm -f "$fleet/stop"
     mv "$fleet/left" "$fleet/agents"
-    [ ! -s "$fleet/agents" ] || return 3
+}
+
+forget() {
     rm -rf "$fleet/agents" "$fleet/send" "$fleet/ssh" "$fleet/host.log" "$fleet/pki.log" "$fleet/policy.yaml"
+}
+
+down() {
+    [ -e "$fleet/agents" ] || die 2 "down: no fleet in $fleet: --fleet DIR is what 'lockstep up' was given"
+    read -r ssh <"$fleet/ssh"
+    stop_after 0
+    [ ! -s "$fleet/agents" ] || return 3
+    forget
 }
 
 command=$1

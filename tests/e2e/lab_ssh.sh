@@ -78,5 +78,13 @@ holds out 'r.trials[0].status === "done" && r.hosts.length === 3'
 books_balance out
 expect 2 up --ssh "$server" --listen "$url"
 says err 'in this fleet already'
+# One more that cannot be had costs nothing of what is up.
+before=$(cat fleet/agents)
+expect 3 up --ssh "server=10.111.9.9" --listen "$url"
+says err '10.111.9.9 cannot be used over ssh'
+[ "$(cat fleet/agents)" = "$before" ] || fail "the list of the fleet has changed: $(cat fleet/agents)"
+for host in server-1 client-1 client-2; do
+    lab processes "$host" | grep -q lockstep-agent || fail "the agent of $host was taken down with another"
+done
 expect 0 lab exec coordinator "$lockstep" down
 nothing_there
