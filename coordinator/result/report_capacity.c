@@ -43,18 +43,20 @@ void coord_part_path(const Ls__Trial *trial, struct coord_say *to)
 void coord_part_network(const Ls__Trial *trial, struct coord_say *to)
 {
     const Ls__NetworkUse *network = trial->network;
-    char least[48], median[48], link[64] = "";
+    char least[48], median[48], of[64] = "median", link[64] = "";
 
     if (network == NULL || network->connections == 0)
         return;
     if (network->link_bits_per_s > 0)
         (void)snprintf(link, sizeof(link), "; the busiest link carried %.0f %% of what it can",
                        100 * network->link_used);
+    if (trial->n_clients > 1)
+        (void)snprintf(of, sizeof(of), "the middle one of %zu clients' medians", trial->n_clients);
     say(to, COORD_STYLE_NONE,
-        "network (%.16s): round trip %s, median of %u connections' least (%s), %.2g %% of the "
+        "network (%.16s): round trip %s, %s of %u connections' least (%s), %.2g %% of the "
         "median service time%s",
         network->path,
-        ls_human_duration((double)network->round_trip_p50_ns, median, sizeof(median)),
+        ls_human_duration((double)network->round_trip_p50_ns, median, sizeof(median)), of,
         network->connections,
         ls_human_duration((double)network->round_trip_min_ns, least, sizeof(least)),
         100 * network->share_of_latency, link);

@@ -43,9 +43,9 @@ static int by_size(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-static int64_t median_of(const Ls__Trial *trial)
+static int64_t middle_of_medians(const Ls__Trial *trial)
 {
-    int64_t *medians = calloc(trial->n_clients, sizeof(*medians)), median;
+    int64_t *medians = calloc(trial->n_clients, sizeof(*medians)), middle;
     size_t n = 0;
 
     if (medians == NULL)
@@ -57,9 +57,9 @@ static int64_t median_of(const Ls__Trial *trial)
             medians[n++] = one->round_trip_p50_ns;
     }
     qsort(medians, n, sizeof(*medians), by_size);
-    median = n > 0 ? medians[n / 2] : 0;
+    middle = n > 0 ? medians[n / 2] : 0;
     free(medians);
-    return median;
+    return middle;
 }
 
 static bool add(Ls__NetworkUse *all, const Ls__NetworkUse *one)
@@ -95,7 +95,7 @@ bool coord_merge_networks(Ls__Trial *trial)
     }
     if (trial->network == NULL)
         return ok;
-    trial->network->round_trip_p50_ns = median_of(trial);
+    trial->network->round_trip_p50_ns = middle_of_medians(trial);
     set_share(trial->network, trial->service_time);
     return ok && trial->network->round_trip_p50_ns >= 0;
 }

@@ -11,7 +11,8 @@
  * no memory. */
 bool coord_merge_network(Ls__NetworkUse **field, const Ls__NetworkUse *src, int64_t window_ns);
 /* Once all clients have their latencies: each one's share of them, and the trial's network. Round
- * trips of all clients: the least, and the median of the medians. False: no memory. */
+ * trips of all clients: the least, and the middle one of their medians, which is not the median of
+ * all connections: a client tells no more of its own. False: no memory. */
 bool coord_merge_networks(Ls__Trial *trial);
 
 #endif
