@@ -4,31 +4,35 @@
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
+static inline void put_four(char *out, uint32_t bits)
+{
+    out[0] = alphabet[bits >> 18];
+    out[1] = alphabet[bits >> 12 & 63];
+    out[2] = alphabet[bits >> 6 & 63];
+    out[3] = alphabet[bits & 63];
+}
+
 void ls_base64_encode(struct ls_buf *out, struct ls_bytes data)
 {
     char texts[1024]; /* appended together: many small appends are slow */
     size_t used = 0;
 
-    for (size_t i = 0; i < data.len; i += 3) {
-        size_t left = data.len - i;
-        uint32_t bits = (uint32_t)data.data[i] << 16;
-        char *text = texts + used;
-
-        bits |= left > 1 ? (uint32_t)data.data[i + 1] << 8 : 0;
-        bits |= left > 2 ? data.data[i + 2] : 0;
-        text[0] = alphabet[bits >> 18];
-        text[1] = alphabet[bits >> 12 & 63];
-        text[2] = '=';
-        text[3] = '=';
-        if (left > 1)
-            text[2] = alphabet[bits >> 6 & 63];
-        if (left > 2)
-            text[3] = alphabet[bits & 63];
+    for (; data.len >= 3; data.data += 3, data.len -= 3) {
+        put_four(texts + used,
+                 (uint32_t)data.data[0] << 16 | (uint32_t)data.data[1] << 8 | data.data[2]);
         used += 4;
         if (used == sizeof(texts)) {
             ls_buf_add(out, texts, used);
             used = 0;
         }
+    }
+    if (data.len > 0) {
+        put_four(texts + used,
+                 (uint32_t)data.data[0] << 16 | (data.len > 1 ? (uint32_t)data.data[1] << 8 : 0));
+        texts[used + 3] = '=';
+        if (data.len == 1)
+            texts[used + 2] = '=';
+        used += 4;
     }
     ls_buf_add(out, texts, used);
 }

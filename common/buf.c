@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_CAP = 64 };
+enum { FIRST_CAP = 64, DIGITS_MAX = 20 };
 
 void ls_buf_init(struct ls_buf *buf, size_t max)
 {
@@ -68,6 +68,17 @@ void ls_buf_add(struct ls_buf *buf, const void *data, size_t len)
 void ls_buf_adds(struct ls_buf *buf, const char *text)
 {
     ls_buf_add(buf, text, strlen(text));
+}
+
+void ls_buf_addu(struct ls_buf *buf, uint64_t x, unsigned digits)
+{
+    char text[DIGITS_MAX];
+    unsigned n = 0;
+
+    do
+        text[DIGITS_MAX - ++n] = (char)('0' + x % 10);
+    while ((x /= 10) > 0 || (n < digits && n < DIGITS_MAX));
+    ls_buf_add(buf, text + DIGITS_MAX - n, n);
 }
 
 void ls_buf_addf(struct ls_buf *buf, const char *fmt, ...)

@@ -63,8 +63,13 @@ static bool take_long_varint(struct ls_bytes *in, uint64_t *out)
 /* Nearly all are of one byte. */
 static inline bool take_varint(struct ls_bytes *in, uint64_t *out)
 {
-    if (LS_UNLIKELY(in->len == 0 || *in->data >= 0x80))
-        return take_long_varint(in, out);
+    if (LS_UNLIKELY(in->len == 0 || *in->data >= 0x80)) {
+        struct ls_bytes rest = *in; /* what is handed on by its address is in memory ever after */
+        bool took = take_long_varint(&rest, out);
+
+        *in = rest;
+        return took;
+    }
     *out = *in->data;
     in->data++;
     in->len--;
@@ -189,46 +194,73 @@ static enum ls_err take_summary(struct ls_bytes *in, struct summary *out, struct
     return LS_OK;
 }
 
-/* How far a body was read. */
+/* How far a body was read, and what from it. */
 struct walk {
     struct ls_bytes in;
+    uint16_t *indexes; /* of what is read into */
+    uint64_t *counts;
+    uint32_t len;
     uint32_t end; /* one past the highest bucket so far */
+    uint64_t count;
 };
 
-/* How many of the next counters, at most max, are of one byte and not zero. They are nearly all,
- * and there are thousands in a report: taken by themselves, they cost next to nothing. */
-static uint32_t count_short(struct ls_bytes in, uint64_t max)
+/* Eight bytes, the first one lowest. in has them. */
+static inline uint64_t eight_of(const unsigned char *in)
 {
-    uint32_t n = 0;
+    uint64_t x = 0;
 
-    max = max < in.len ? max : in.len;
-    while (n < max && (unsigned char)(in.data[n] - 1) < 0x7f)
-        n++;
-    return n;
+    for (unsigned i = 0; i < LS_HIST_SPARSE_CHUNK; i++)
+        x |= (uint64_t)in[i] << (8 * i);
+    return x;
 }
 
-/* So many of them, appended to dst; their sum is small. */
-static void take_short(struct walk *walk, uint32_t n, struct ls_hist_sparse *dst)
+/* How many of eight bytes, from the lowest one, are a whole counter each: neither zero nor begun.
+ */
+static inline uint32_t count_short(uint64_t x)
 {
-    const unsigned char *from = walk->in.data;
-    uint16_t *indexes = dst->indexes + dst->len;
-    uint64_t *counts = dst->counts + dst->len;
-    uint64_t sum = 0;
+    uint64_t other = (x | ((x - UINT64_C(0x0101010101010101)) & ~x)) & UINT64_C(0x8080808080808080);
 
-    for (uint32_t i = 0; i < n; i++) {
+    return other == 0 ? LS_HIST_SPARSE_CHUNK : LS_LOW_BIT(other) / 8;
+}
+
+static inline uint64_t sum_of_bytes(uint64_t x)
+{
+    uint64_t pairs = (x & UINT64_C(0x00ff00ff00ff00ff)) + (x >> 8 & UINT64_C(0x00ff00ff00ff00ff));
+
+    return pairs * UINT64_C(0x0001000100010001) >> 48;
+}
+
+/* Appends the next counters of a run of max > 0 that are of one byte, up to eight; returns how
+ * many. Nearly all are, there are thousands in a report, and most runs are short: eight are
+ * written whatever there are, for there is room for them, and a branch for each would cost more. */
+static inline uint32_t take_short(struct walk *walk, uint64_t max)
+{
+    uint16_t *indexes = walk->indexes + walk->len;
+    uint64_t *counts = walk->counts + walk->len;
+    uint32_t n;
+    uint64_t x;
+
+    if (walk->in.len < LS_HIST_SPARSE_CHUNK)
+        return 0;
+    x = eight_of(walk->in.data);
+    n = count_short(x);
+    n = n < max ? n : (uint32_t)max;
+    for (uint32_t i = 0; i < LS_HIST_SPARSE_CHUNK; i++) {
         indexes[i] = (uint16_t)(walk->end + i);
-        counts[i] = from[i];
-        sum += from[i];
+        counts[i] = x >> (8 * i) & 0xff;
     }
-    dst->len += n;
-    dst->count += sum;
+    if (n < LS_HIST_SPARSE_CHUNK)
+        x &= (UINT64_C(1) << (8 * n)) - 1;
+    walk->len += n;
+    walk->count += sum_of_bytes(x);
     walk->end += n;
     walk->in.data += n;
     walk->in.len -= n;
+    return n;
 }
 
-/* The next run, appended to dst. */
-static enum ls_err take_run(struct walk *walk, struct ls_hist_sparse *dst, struct ls_diag *diag)
+/* Appends the next run. */
+static enum ls_err take_run(struct walk *walk, struct ls_diag *diag)
 {
     uint64_t gap, len, count;
 
@@ -240,36 +272,35 @@ static enum ls_err take_run(struct walk *walk, struct ls_hist_sparse *dst, struc
         return refuse(diag, "it has more buckets than there are");
     walk->end += (uint32_t)gap;
     while (len > 0) {
-        uint32_t n = count_short(walk->in, len);
+        uint32_t n = take_short(walk, len);
 
-        take_short(walk, n, dst);
         len -= n;
-        if (dst->count > COUNT_MAX)
-            return refuse(diag, "its counters overflow");
-        if (len == 0)
-            break;
+        if (n > 0)
+            continue;
         if (!take_varint(&walk->in, &count) || count == 0)
             return refuse(diag, "a counter is missing or zero");
-        if (count > COUNT_MAX - dst->count)
+        if (walk->count > COUNT_MAX || count > COUNT_MAX - walk->count)
             return refuse(diag, "its counters overflow");
-        dst->count += count;
-        dst->indexes[dst->len] = (uint16_t)walk->end++;
-        dst->counts[dst->len++] = count;
+        walk->count += count;
+        walk->indexes[walk->len] = (uint16_t)walk->end++;
+        walk->counts[walk->len++] = count;
         len--;
     }
-    return LS_OK;
+    return walk->count > COUNT_MAX ? refuse(diag, "its counters overflow") : LS_OK;
 }
 
 static enum ls_err take_body(struct ls_bytes in, struct ls_hist_sparse *dst, struct ls_diag *diag)
 {
-    struct walk walk = { .in = in };
+    struct walk walk = { .in = in, .indexes = dst->indexes, .counts = dst->counts };
     struct summary sum;
     enum ls_err rc = take_summary(&walk.in, &sum, diag);
 
     for (uint64_t run = 0; rc == LS_OK && run < sum.runs; run++)
-        rc = take_run(&walk, dst, diag);
+        rc = take_run(&walk, diag);
     if (rc != LS_OK)
         return rc;
+    dst->len = walk.len;
+    dst->count = walk.count;
     if (walk.in.len > 0)
         return refuse(diag, "something follows it");
     if (dst->count != sum.count)

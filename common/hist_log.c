@@ -105,11 +105,12 @@ static void put_decimal(struct ls_buf *buf, int64_t x, unsigned places)
 
     for (unsigned i = 0; i < places; i++)
         scale *= 10;
-    ls_buf_addf(buf, "%lld.", (long long)(x / scale));
+    ls_buf_addu(buf, (uint64_t)(x / scale), 1);
+    ls_buf_add(buf, ".", 1);
     if (x % (scale / 1000) == 0)
-        ls_buf_addf(buf, "%03lld", (long long)(x % scale / (scale / 1000)));
+        ls_buf_addu(buf, (uint64_t)(x % scale / (scale / 1000)), 3);
     else
-        ls_buf_addf(buf, "%0*lld", (int)places, (long long)(x % scale));
+        ls_buf_addu(buf, (uint64_t)(x % scale), places);
 }
 
 static bool flush(struct ls_buf *buf, FILE *file)
@@ -175,18 +176,21 @@ static void set_payload(struct ls_buf *buf)
 }
 
 /* A counter and what is empty before it: one bucket is a counter, more are a word together. Writes
- * at most two words. */
+ * at most two words. Nearly always they are of a byte each, and whether there is a gap nobody can
+ * foretell: both are written, and the first one stays if it is needed. */
 static inline unsigned char *put_counter(unsigned char *at, uint32_t gap, uint64_t count)
 {
+    if (LS_LIKELY((gap | count) < 0x40)) {
+        at[0] = gap == 1 ? 0 : (unsigned char)(2 * gap - 1);
+        at += gap > 0;
+        *at++ = (unsigned char)(count << 1);
+        return at;
+    }
     if (gap == 1)
         *at++ = 0;
     else if (gap > 1)
         at += put_word(at, -(int64_t)gap);
-    if (LS_LIKELY(count < 0x40))
-        *at++ = (unsigned char)(count << 1);
-    else
-        at += put_word(at, (int64_t)count);
-    return at;
+    return at + put_word(at, (int64_t)count);
 }
 
 enum { WORDS_BYTES = 2048 }; /* appended together: many small appends are slow */
@@ -226,14 +230,21 @@ static void put_plain(struct ls_buf *buf, const struct ls_hist *hist)
 static void put_plain_sparse(struct ls_buf *buf, const struct ls_hist_sparse *hist)
 {
     unsigned char words[WORDS_BYTES], *at = words;
-    uint32_t last = 0;
+    const uint16_t *indexes = hist->indexes; /* bytes that are written may be anything of hist's */
+    const uint64_t *counts = hist->counts;
+    uint32_t len = hist->len, last = 0;
 
     put_head(buf);
-    for (uint32_t i = 0; i < hist->len; i++) {
-        at = flush_if_full(buf, words, put_counter(at, hist->indexes[i] - last, hist->counts[i]));
-        last = hist->indexes[i] + 1u;
+    for (uint32_t i = 0; i < len; i++) {
+        at = flush_if_full(buf, words, put_counter(at, indexes[i] - last, counts[i]));
+        last = indexes[i] + 1u;
     }
-    end_words(buf, words, at, hist->len == 0);
+    end_words(buf, words, at, len == 0);
+}
+
+static size_t stored_bytes(size_t len)
+{
+    return 2 + len + 5 * ((len + STORED_MAX - 1) / STORED_MAX) + 4;
 }
 
 /* A zlib stream (RFC 1950) of stored blocks (RFC 1951, 3.2.4): what deflating at level 0 would
@@ -241,10 +252,9 @@ static void put_plain_sparse(struct ls_buf *buf, const struct ls_hist_sparse *hi
 static void put_stored(struct ls_buf *out, const struct ls_buf *plain)
 {
     static const unsigned char zlib_head[] = { 0x78, 0x01 };
-    size_t done = 0;
 
     ls_buf_add(out, zlib_head, sizeof(zlib_head));
-    do {
+    for (size_t done = 0; done < plain->len;) {
         size_t left = plain->len - done;
         size_t len = left < STORED_MAX ? left : STORED_MAX;
         unsigned char head[5] = { len == left, (unsigned char)len, (unsigned char)(len >> 8),
@@ -253,25 +263,22 @@ static void put_stored(struct ls_buf *out, const struct ls_buf *plain)
         ls_buf_add(out, head, sizeof(head));
         ls_buf_add(out, plain->data + done, len);
         done += len;
-    } while (done < plain->len);
+    }
     put_be(out, adler32(1, plain->data, (uInt)plain->len), 4);
 }
 
-/* As put_payload, but larger and sooner done. */
+/* As put_payload, but larger and sooner done. plain is not empty: it has a head. */
 static bool put_quick_payload(struct ls_buf *line, const struct ls_buf *plain)
 {
-    struct ls_buf stored, outer;
+    struct ls_buf outer;
     bool ok;
 
-    ls_buf_init(&stored, DEFLATED_MAX);
     ls_buf_init(&outer, OUTER_BYTES + DEFLATED_MAX);
-    put_stored(&stored, plain);
     put_be(&outer, COOKIE_DEFLATED, 4);
-    put_be(&outer, stored.len, 4);
-    ls_buf_add(&outer, stored.data, stored.len);
+    put_be(&outer, stored_bytes(plain->len), 4);
+    put_stored(&outer, plain);
     ls_base64_encode(line, (struct ls_bytes){ outer.data, outer.len });
-    ok = stored.ok && outer.ok && line->ok;
-    ls_buf_fini(&stored);
+    ok = outer.ok && line->ok;
     ls_buf_fini(&outer);
     return ok;
 }
@@ -315,8 +322,11 @@ static enum ls_err begin_line(struct ls_buf *line, const char *tag, int64_t star
         return ls_fail(diag, LS_EINVAL, "\"%.40s\" is not a histogram log tag", tag);
     if (start_ns < 0 || length_ns < 0)
         return ls_fail(diag, LS_ERANGE, "an interval of a histogram log cannot be negative");
-    if (tag != NULL && tag[0] != '\0')
-        ls_buf_addf(line, "Tag=%s,", tag);
+    if (tag != NULL && tag[0] != '\0') {
+        ls_buf_adds(line, "Tag=");
+        ls_buf_adds(line, tag);
+        ls_buf_adds(line, ",");
+    }
     put_decimal(line, start_ns, 9);
     ls_buf_adds(line, ",");
     put_decimal(line, length_ns, 9);

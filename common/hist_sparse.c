@@ -6,14 +6,16 @@
 
 #include "common/hist_impl.h"
 
-static_assert(LS_HIST_LEN <= UINT16_MAX + 1, "an index fits");
+#define ROOM (LS_HIST_LEN + LS_HIST_SPARSE_CHUNK)
+
+static_assert(ROOM <= UINT16_MAX + 1, "an index fits");
 
 /* ---- sparse */
 
 enum ls_err ls_hist_sparse_init(struct ls_hist_sparse *sparse)
 {
-    *sparse = (struct ls_hist_sparse){ .indexes = malloc(LS_HIST_LEN * sizeof(*sparse->indexes)),
-                                       .counts = malloc(LS_HIST_LEN * sizeof(*sparse->counts)) };
+    *sparse = (struct ls_hist_sparse){ .indexes = malloc(ROOM * sizeof(*sparse->indexes)),
+                                       .counts = malloc(ROOM * sizeof(*sparse->counts)) };
     ls_hist_sparse_clear(sparse);
     return sparse->indexes != NULL && sparse->counts != NULL ? LS_OK : LS_ENOMEM;
 }
@@ -67,14 +69,22 @@ uint64_t ls_hist_sparse_above(const struct ls_hist_sparse *sparse, int64_t value
 
 static_assert(LS_HIST_LEN % PAGE_LEN == 0, "pages are whole");
 
+struct page {
+    void *counters; /* owned; PAGE_LEN */
+    unsigned width; /* of each, in bytes; 0: there are none */
+};
+
+/* The latencies of a load touch a dozen of the pages. */
 struct ls_hist_narrow {
     uint64_t count;
     uint64_t clipped;
     int64_t min_ns;              /* INT64_MAX while empty */
     int64_t max_ns;              /* -1 while empty */
-    unsigned char widths[PAGES]; /* of a page's counters, in bytes; 0: no page */
-    void *pages[PAGES];          /* owned */
+    unsigned char places[PAGES]; /* of a page in pages; 0: it is not there */
+    uint32_t page_count;
+    struct page *pages; /* owned; the first one is empty, and stands for those that are not there */
 };
+static_assert(PAGES < UINT8_MAX, "a place fits");
 
 static uint64_t get(const void *page, unsigned width, uint32_t i)
 {
@@ -114,103 +124,93 @@ static unsigned width_of(uint64_t count)
     return count <= UINT8_MAX ? 1 : count <= UINT16_MAX ? 2 : count <= UINT32_MAX ? 4 : 8;
 }
 
+static struct page *page_of(const struct ls_hist_narrow *narrow, uint32_t p)
+{
+    return &narrow->pages[narrow->places[p]];
+}
+
+static bool add_page(struct ls_hist_narrow *narrow, uint32_t p)
+{
+    struct page *pages = realloc(narrow->pages, (narrow->page_count + 1) * sizeof(*pages));
+
+    if (pages == NULL)
+        return false;
+    narrow->pages = pages;
+    pages[narrow->page_count] = (struct page){ 0 };
+    narrow->places[p] = (unsigned char)narrow->page_count++;
+    return true;
+}
+
 static bool widen(struct ls_hist_narrow *narrow, uint32_t p, unsigned width)
 {
     void *wider = calloc(PAGE_LEN, width);
+    struct page *page;
 
-    if (wider == NULL)
+    if (wider == NULL || (narrow->places[p] == 0 && !add_page(narrow, p))) {
+        free(wider);
         return false;
-    for (uint32_t i = 0; narrow->pages[p] != NULL && i < PAGE_LEN; i++)
-        put(wider, width, i, get(narrow->pages[p], narrow->widths[p], i));
-    free(narrow->pages[p]);
-    narrow->pages[p] = wider;
-    narrow->widths[p] = (unsigned char)width;
+    }
+    page = page_of(narrow, p);
+    for (uint32_t i = 0; page->width > 0 && i < PAGE_LEN; i++)
+        put(wider, width, i, get(page->counters, page->width, i));
+    free(page->counters);
+    *page = (struct page){ wider, width };
     return true;
 }
 
-/* What src has in one page. */
-struct part {
-    const uint16_t *indexes;
-    const uint64_t *counts;
-    uint32_t len;
-};
-
-/* From bucket i of src on; false: there is nothing left. */
-static bool next_part(const struct ls_hist_sparse *src, uint32_t i, uint32_t *out_page,
-                      struct part *out)
+/* Adds what src has from bucket i on in one page of counters of width bytes, and returns where that
+ * ends. *out_most: the highest that one of them should be; if it does not fit, they are what is
+ * left of it (take_back). The width is a constant to each loop, which is then a few instructions.
+ * Width 0: there is no page. */
+static inline uint32_t add_part(void *page, unsigned width, const struct ls_hist_sparse *src,
+                                uint32_t i, uint64_t *out_most)
 {
-    uint32_t end = i;
-
-    if (i >= src->len)
-        return false;
-    *out_page = src->indexes[i] >> PAGE_BITS;
-    while (end < src->len && src->indexes[end] >> PAGE_BITS == *out_page)
-        end++;
-    *out = (struct part){ src->indexes + i, src->counts + i, end - i };
-    return true;
-}
-
-/* The highest that one of the page's counters will be. */
-static inline uint64_t most_of(const void *page, unsigned width, const struct part *part)
-{
+    const uint16_t *indexes = src->indexes; /* bytes that are written may be anything of src's */
+    const uint64_t *counts = src->counts;
+    uint32_t p = indexes[i] >> PAGE_BITS, len = src->len;
     uint64_t most = 0;
 
-    for (uint32_t i = 0; i < part->len; i++) {
-        uint64_t sum = get(page, width, part->indexes[i] % PAGE_LEN) + part->counts[i];
+    for (; i < len && indexes[i] >> PAGE_BITS == p; i++) {
+        uint32_t at = indexes[i] % PAGE_LEN;
+        uint64_t sum = get(page, width, at) + counts[i];
 
         most = sum > most ? sum : most;
+        if (width > 0)
+            put(page, width, at, sum);
     }
-    return most;
+    *out_most = most;
+    return i;
 }
 
-static inline void add_part(void *page, unsigned width, const struct part *part)
+static uint32_t add_to_page(const struct page *page, const struct ls_hist_sparse *src, uint32_t i,
+                            uint64_t *out_most)
 {
-    for (uint32_t i = 0; i < part->len; i++) {
-        uint32_t at = part->indexes[i] % PAGE_LEN;
-
-        put(page, width, at, get(page, width, at) + part->counts[i]);
-    }
-}
-
-/* Makes room for what is to be added to page p. Here as below the width is a constant to each
- * loop, which is then a few instructions. */
-static bool fit_page(struct ls_hist_narrow *dst, uint32_t p, const struct part *part)
-{
-    const void *page = dst->pages[p];
-    uint64_t most;
-
-    switch (dst->widths[p]) {
+    switch (page->width) {
+    case 0:
+        return add_part(NULL, 0, src, i, out_most);
     case 1:
-        most = most_of(page, 1, part);
-        break;
+        return add_part(page->counters, 1, src, i, out_most);
     case 2:
-        most = most_of(page, 2, part);
-        break;
+        return add_part(page->counters, 2, src, i, out_most);
     case 4:
-        most = most_of(page, 4, part);
-        break;
-    case 8:
-        return true;
+        return add_part(page->counters, 4, src, i, out_most);
     default:
-        most = most_of(page, 0, part);
+        return add_part(page->counters, 8, src, i, out_most);
     }
-    return width_of(most) <= dst->widths[p] || widen(dst, p, width_of(most));
 }
 
-static void add_to_page(struct ls_hist_narrow *dst, uint32_t p, const struct part *part)
+/* Undoes the adding of buckets from to end; exact, for counters that ran over come back the same
+ * way. */
+static void take_back(const struct ls_hist_narrow *dst, const struct ls_hist_sparse *src,
+                      uint32_t from, uint32_t end)
 {
-    switch (dst->widths[p]) {
-    case 1:
-        add_part(dst->pages[p], 1, part);
-        break;
-    case 2:
-        add_part(dst->pages[p], 2, part);
-        break;
-    case 4:
-        add_part(dst->pages[p], 4, part);
-        break;
-    default:
-        add_part(dst->pages[p], 8, part);
+    for (uint32_t i = from; i < end; i++) {
+        const struct page *page = page_of(dst, src->indexes[i] >> PAGE_BITS);
+        uint32_t at = src->indexes[i] % PAGE_LEN;
+
+        if (page->width > 0)
+            put(page->counters, page->width, at,
+                get(page->counters, page->width, at) - src->counts[i]);
     }
 }
 
@@ -220,6 +220,12 @@ enum ls_err ls_hist_narrow_create(struct ls_hist_narrow **out_narrow)
 
     if (narrow == NULL)
         return LS_ENOMEM;
+    narrow->pages = calloc(1, sizeof(*narrow->pages));
+    if (narrow->pages == NULL) {
+        free(narrow);
+        return LS_ENOMEM;
+    }
+    narrow->page_count = 1;
     narrow->min_ns = INT64_MAX;
     narrow->max_ns = -1;
     *out_narrow = narrow;
@@ -228,24 +234,35 @@ enum ls_err ls_hist_narrow_create(struct ls_hist_narrow **out_narrow)
 
 void ls_hist_narrow_destroy(struct ls_hist_narrow *narrow)
 {
-    for (uint32_t p = 0; narrow != NULL && p < PAGES; p++)
-        free(narrow->pages[p]);
+    if (narrow == NULL)
+        return;
+    for (uint32_t i = 0; i < narrow->page_count; i++)
+        free(narrow->pages[i].counters);
+    free(narrow->pages);
     free(narrow);
 }
 
+/* Nearly always there is room in the counters, so that is seen afterwards. */
 enum ls_err ls_hist_narrow_add(struct ls_hist_narrow *dst, const struct ls_hist_sparse *src)
 {
-    struct part part;
-    uint32_t p;
+    uint32_t end;
 
     if (src->count > (uint64_t)INT64_MAX - dst->count)
         return LS_ERANGE;
-    for (uint32_t i = 0; next_part(src, i, &p, &part); i += part.len) {
-        if (!fit_page(dst, p, &part))
+    for (uint32_t i = 0; i < src->len; i = end) {
+        uint32_t p = src->indexes[i] >> PAGE_BITS;
+        uint64_t most;
+
+        end = add_to_page(page_of(dst, p), src, i, &most);
+        if (width_of(most) <= page_of(dst, p)->width)
+            continue;
+        take_back(dst, src, i, end);
+        if (!widen(dst, p, width_of(most))) {
+            take_back(dst, src, 0, i);
             return LS_ENOMEM;
+        }
+        end = add_to_page(page_of(dst, p), src, i, &most);
     }
-    for (uint32_t i = 0; next_part(src, i, &p, &part); i += part.len)
-        add_to_page(dst, p, &part);
     dst->count += src->count;
     dst->clipped += src->clipped;
     dst->min_ns = src->min_ns < dst->min_ns ? src->min_ns : dst->min_ns;
@@ -256,8 +273,10 @@ enum ls_err ls_hist_narrow_add(struct ls_hist_narrow *dst, const struct ls_hist_
 void ls_hist_narrow_add_to(const struct ls_hist_narrow *src, struct ls_hist *dst)
 {
     for (uint32_t p = 0; p < PAGES; p++) {
-        for (uint32_t i = 0; src->pages[p] != NULL && i < PAGE_LEN; i++)
-            dst->counts[p * PAGE_LEN + i] += get(src->pages[p], src->widths[p], i);
+        const struct page *page = page_of(src, p);
+
+        for (uint32_t i = 0; page->width > 0 && i < PAGE_LEN; i++)
+            dst->counts[p * PAGE_LEN + i] += get(page->counters, page->width, i);
     }
     add_summary(dst, src->count, src->clipped, src->min_ns, src->max_ns);
 }
@@ -269,9 +288,9 @@ uint64_t ls_hist_narrow_count(const struct ls_hist_narrow *narrow)
 
 size_t ls_hist_narrow_bytes(const struct ls_hist_narrow *narrow)
 {
-    size_t bytes = sizeof(*narrow);
+    size_t bytes = sizeof(*narrow) + narrow->page_count * sizeof(*narrow->pages);
 
-    for (uint32_t p = 0; p < PAGES; p++)
-        bytes += (size_t)narrow->widths[p] * PAGE_LEN;
+    for (uint32_t i = 0; i < narrow->page_count; i++)
+        bytes += (size_t)narrow->pages[i].width * PAGE_LEN;
     return bytes;
 }

@@ -10,8 +10,11 @@
 
 #include "common/hist.h"
 
+#define LS_HIST_SPARSE_CHUNK 8u /* counters that are read together */
+
 struct ls_hist_sparse {
-    uint16_t *indexes; /* owned; rising. Room for all buckets, which costs what is touched */
+    uint16_t *indexes; /* owned; rising. Room for all buckets and a chunk, which costs what is
+                          touched; beyond len there is anything */
     uint64_t *counts;  /* owned; none is 0 */
     uint32_t len;
     uint64_t count; /* sum of counts */

@@ -118,26 +118,34 @@ static void put_head(struct ls_buf *out, const struct shape *shape)
     ls_buf_adds(out, "\n");
 }
 
+static uint64_t value_of(const struct column *column, const void *row)
+{
+    const char *at = (const char *)row + column->offset;
+    uint32_t narrow;
+    uint64_t wide;
+
+    if (column->bytes == sizeof(wide)) {
+        (void)memcpy(&wide, at, sizeof(wide));
+        return wide;
+    }
+    (void)memcpy(&narrow, at, sizeof(narrow));
+    return narrow;
+}
+
 static void put_row(struct ls_buf *out, const struct shape *shape, const void *row)
 {
     for (size_t i = 0; i < shape->n; i++) {
-        const struct column *column = &shape->columns[i];
-        const char *at = (const char *)row + column->offset;
-        uint32_t narrow;
-        uint64_t wide;
+        uint64_t value = value_of(&shape->columns[i], row);
 
-        if (column->bytes == sizeof(narrow)) {
-            (void)memcpy(&narrow, at, sizeof(narrow));
-            wide = narrow;
-        } else {
-            (void)memcpy(&wide, at, sizeof(wide));
+        if (i > 0)
+            ls_buf_add(out, ",", 1);
+        if (shape->columns[i].is_signed && (int64_t)value < 0) {
+            ls_buf_add(out, "-", 1);
+            value = -value;
         }
-        if (column->is_signed)
-            ls_buf_addf(out, "%s%" PRId64, i > 0 ? "," : "", (int64_t)wide);
-        else
-            ls_buf_addf(out, "%s%" PRIu64, i > 0 ? "," : "", wide);
+        ls_buf_addu(out, value, 1);
     }
-    ls_buf_adds(out, "\n");
+    ls_buf_add(out, "\n", 1);
 }
 
 void coord_raw_put_interval_head(struct ls_buf *out)

@@ -1,5 +1,7 @@
 #include "tests/support/test.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +30,7 @@ static void appends_join_and_end_in_nul(void **state)
 static void what_does_not_fit_leaves_the_buffer_as_it_was(void **state)
 {
     (void)state;
-    for (unsigned way = 0; way < 3; way++) {
+    for (unsigned way = 0; way < 4; way++) {
         struct ls_buf buf;
 
         ls_buf_init(&buf, 8);
@@ -37,6 +39,8 @@ static void what_does_not_fit_leaves_the_buffer_as_it_was(void **state)
             ls_buf_add(&buf, "56789", 5);
         else if (way == 1)
             ls_buf_adds(&buf, "56789");
+        else if (way == 2)
+            ls_buf_addu(&buf, 56789, 1);
         else
             ls_buf_addf(&buf, "%d", 56789);
         assert_false(buf.ok);
@@ -51,6 +55,27 @@ static void what_does_not_fit_leaves_the_buffer_as_it_was(void **state)
         assert_true(buf.ok);
         assert_int_equal(buf.len, 8);
         ls_buf_fini(&buf);
+    }
+}
+
+static void numbers_are_as_printf_writes_them(void **state)
+{
+    static const uint64_t numbers[] = { 0,          1,          9,         10,
+                                        99,         100,        123456789, 999999,
+                                        1000000000, UINT32_MAX, INT64_MAX, UINT64_MAX };
+
+    (void)state;
+    for (size_t i = 0; i < LS_ARRAY_LEN(numbers); i++) {
+        for (unsigned digits = 0; digits <= 20; digits++) {
+            char expected[32];
+            struct ls_buf buf;
+
+            (void)snprintf(expected, sizeof(expected), "%0*" PRIu64, (int)digits, numbers[i]);
+            ls_buf_init(&buf, 20);
+            ls_buf_addu(&buf, numbers[i], digits);
+            assert_string_equal((const char *)buf.data, expected);
+            ls_buf_fini(&buf);
+        }
     }
 }
 
@@ -179,6 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(appends_join_and_end_in_nul),
         cmocka_unit_test(what_does_not_fit_leaves_the_buffer_as_it_was),
+        cmocka_unit_test(numbers_are_as_printf_writes_them),
         cmocka_unit_test(an_absurd_length_is_not_an_overflow),
         cmocka_unit_test(consume_drops_from_the_front),
         cmocka_unit_test(detached_text_is_the_callers_and_the_buffer_starts_again),
