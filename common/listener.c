@@ -143,6 +143,12 @@ static void put_probes(struct ls_peer *peer, struct ls_conn *conn)
     }
 }
 
+static void settle(struct ls_listener *l)
+{
+    if (l->env.settle != NULL)
+        l->env.settle(l->env.ctx);
+}
+
 static void on_fill(void *owner, struct ls_conn *conn)
 {
     struct ls_peer *peer = ls_conn_user(conn);
@@ -150,9 +156,13 @@ static void on_fill(void *owner, struct ls_conn *conn)
     (void)owner;
     if (peer == NULL || peer->conn != conn)
         return;
-    if (peer->welcome_due)
+    if (peer->welcome_due) {
+        settle(peer->listener);
         put_welcome(peer, conn);
+    }
     put_probes(peer, conn);
+    if (ls_numbered_acks(&peer->numbers, conn))
+        settle(peer->listener);
     ls_numbered_fill(&peer->numbers, conn, peer->listener->run_id);
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/transport_impl.h"
 
 #define CAP_MIN 16u
@@ -107,6 +108,12 @@ enum ls_err ls_numbered_check(struct ls_numbered *n, uint64_t seq, struct ls_dia
     return LS_OK;
 }
 
+bool ls_numbered_acks(const struct ls_numbered *n, const struct ls_conn *conn)
+{
+    return n->ack_due || (n->ack_later && (ls_conn_pending(conn) > 0 || n->sent < n->last ||
+                                           ls_conn_ping_due(conn, ls_clock_mono_ns())));
+}
+
 void ls_numbered_fill(struct ls_numbered *n, struct ls_conn *conn, char *run_id)
 {
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
@@ -114,8 +121,7 @@ void ls_numbered_fill(struct ls_numbered *n, struct ls_conn *conn, char *run_id)
     Ls__Ack ack = LS__ACK__INIT;
 
     envelope.run_id = run_id;
-    if (n->ack_due || (n->ack_later && (ls_conn_pending(conn) > 0 || n->sent < n->last ||
-                                        ls_conn_ping_due(conn)))) {
+    if (ls_numbered_acks(n, conn)) {
         n->ack_due = n->ack_later = false;
         ack.seq = n->taken;
         envelope.body_case = LS__ENVELOPE__BODY_ACK;
@@ -126,7 +132,7 @@ void ls_numbered_fill(struct ls_numbered *n, struct ls_conn *conn, char *run_id)
         n->sent++;
         ls_conn_put_packed(conn, run_id, n->sent, &n->slots[n->sent % n->cap]);
     }
-    if (ls_conn_pending(conn) == 0 && ls_conn_ping_due(conn)) {
+    if (ls_conn_pending(conn) == 0 && ls_conn_ping_due(conn, ls_clock_mono_ns())) {
         envelope.body_case = LS__ENVELOPE__BODY_PING;
         envelope.ping = &ping;
         ls_conn_put(conn, &envelope);

@@ -14,10 +14,19 @@ void ls_offset_init(struct ls_offset *offset)
     *offset = (struct ls_offset){ 0 };
 }
 
-/* Half a round trip, and what two clocks may drift apart in age. */
+/* What two clocks may drift apart in age. Divided by 64 bits where those do: each report of
+ * thousands of agents asks this for each of the samples. */
+static ls_i128 drifted(ls_i128 age)
+{
+    if (age >= 0 && age < INT64_MAX / LS_OFFSET_DRIFT_PPM - 999999)
+        return ((uint64_t)age * LS_OFFSET_DRIFT_PPM + 999999) / 1000000;
+    return (age * LS_OFFSET_DRIFT_PPM + 999999) / 1000000;
+}
+
+/* Half a round trip, which is not negative, and the drift. */
 static ls_i128 bound(int64_t round_trip_ns, ls_i128 age)
 {
-    return ((ls_i128)round_trip_ns + 1) / 2 + (age * LS_OFFSET_DRIFT_PPM + 999999) / 1000000;
+    return (ls_i128)(((uint64_t)round_trip_ns + 1) / 2) + drifted(age);
 }
 
 static ls_i128 error_at(const struct ls_offset *offset, uint32_t i, int64_t now_ns)
@@ -40,10 +49,15 @@ static uint32_t best(const struct ls_offset *offset)
 {
     int64_t now_ns = offset->samples[newest(offset)].at_ns;
     uint32_t found = newest(offset);
+    ls_i128 least = error_at(offset, found, now_ns);
 
     for (uint32_t i = 0; i < offset->count; i++) {
-        if (error_at(offset, i, now_ns) < error_at(offset, found, now_ns))
+        ls_i128 error = error_at(offset, i, now_ns);
+
+        if (error < least) {
+            least = error;
             found = i;
+        }
     }
     return found;
 }

@@ -131,9 +131,13 @@ struct ls_listener_env {
     void (*up)(void *ctx, void *peer_ctx); /* after enrol, and after each reconnect */
     /* Before the next up(), if a newer connection takes the place of one. */
     void (*down)(void *ctx, void *peer_ctx, const char *why);
-    /* A report, exactly once, in order. LS_OK: it is stored, and is acknowledged now. Otherwise the
-     * connection is closed without an acknowledgement, so that it comes again. */
+    /* A report, exactly once, in order. LS_OK: it is taken, and is acknowledged once settle() was
+     * called. Otherwise the connection is closed without an acknowledgement, so that it comes
+     * again. */
     enum ls_err (*report)(void *ctx, void *peer_ctx, const Ls__Envelope *report);
+    /* Before any report is acknowledged: all that were taken have to be stored when it returns, for
+     * they never come again. May call ls_peer_command() and nothing else here. May be NULL. */
+    void (*settle)(void *ctx);
     /* A peer whose place another process of its name took long ago: it is freed when this returns,
      * and nothing is called with its ctx any more. May be NULL. */
     void (*forgotten)(void *ctx, void *peer_ctx);

@@ -116,7 +116,6 @@ static struct ls_conn *conn_new(struct ls_hub *hub, nng_stream *stream, int64_t 
     conn->hub = hub;
     conn->stream = stream;
     conn->since_ns = conn->heard_ns = conn->spoke_ns = now_ns;
-    conn->number = hub->opened++;
     ls_hub_count(hub, 1);
     conn->next = hub->conns;
     if (hub->conns != NULL)
@@ -205,8 +204,10 @@ void ls_conn_kick(struct ls_conn *conn)
         return;
     if (conn->out_sent == conn->out_len) {
         conn->out_sent = conn->out_len = 0;
+        conn->handling = true; /* what it causes goes with it */
         if (!conn->lingering)
             hub->ops->fill(hub->owner, conn);
+        conn->handling = false;
         if (conn->starved)
             return;
     }
@@ -384,9 +385,9 @@ void ls_conn_set_up(struct ls_conn *conn)
     no_stranger(conn);
 }
 
-bool ls_conn_ping_due(const struct ls_conn *conn)
+bool ls_conn_ping_due(const struct ls_conn *conn, int64_t now_ns)
 {
-    return conn->up && ls_clock_mono_ns() - conn->spoke_ns >= conn->hub->pace.heartbeat_ns;
+    return conn->up && now_ns - conn->spoke_ns >= conn->hub->pace.heartbeat_ns;
 }
 
 bool ls_conn_is_closing(const struct ls_conn *conn)

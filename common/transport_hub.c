@@ -21,7 +21,6 @@
 #define DIAL_TIMEOUT_MS 5000
 #define STALL_TICKS     2  /* a sweep this many periods late means that we stood still */
 #define STRANGER_SHARE  4u /* of the room for strangers, at most this part for one address */
-#define LOOK_ROUNDS     5u /* sweeps, for each of many connections to be asked for its peer */
 #define COLLECT_NS      LS_NS_PER_MS /* of many connections, what happens meanwhile is one burst */
 
 #define PACE_DEFAULT                                                      \
@@ -208,13 +207,13 @@ static void on_wake(struct ev_loop *loop, ev_async *w, int events)
     ls_hub_leave(hub);
 }
 
-/* Of many, only in turns: each question is a system call. */
-static bool is_gone(const struct ls_conn *conn)
+/* Of many, only who has not been heard lately: each question is a system call. */
+static bool is_gone(const struct ls_conn *conn, int64_t now_ns)
 {
     const struct ls_hub *hub = conn->hub;
     nng_sockaddr address;
 
-    if (!hub->tcp || (ls_hub_is_crowded(hub) && (conn->number + hub->round) % LOOK_ROUNDS != 0))
+    if (!hub->tcp || (ls_hub_is_crowded(hub) && now_ns - conn->heard_ns < hub->pace.heartbeat_ns))
         return false;
     return nng_stream_get_addr(conn->stream, NNG_OPT_REMADDR, &address) != 0;
 }
@@ -228,7 +227,7 @@ static const char *sweep_reason(const struct ls_conn *conn, int64_t now_ns)
 
     if (conn->starved)
         return "out of memory";
-    if (is_gone(conn))
+    if (is_gone(conn, now_ns))
         return "the connection is gone";
     if (conn->lingering)
         return now_ns - conn->since_ns >= pace->linger_ns ? "refused" : NULL;
@@ -247,7 +246,7 @@ static void sweep(struct ls_hub *hub, int64_t now_ns)
         conn->silent = why == no_sign_of_life;
         if (why != NULL)
             ls_conn_close(conn, why);
-        else if (ls_conn_ping_due(conn))
+        else if (ls_conn_ping_due(conn, now_ns))
             ls_conn_kick(conn);
         next = conn->next;
         conn->pins--;
@@ -272,7 +271,6 @@ static void on_tick(struct ev_loop *loop, ev_timer *w, int events)
             conn->heard_ns += late_ns;
             conn->since_ns += late_ns;
         }
-    hub->round++;
     sweep(hub, now_ns);
     ls_hub_look_at_keys(hub, now_ns);
     if (!hub->dying && hub->accept_paused && has_room_for_strangers(hub)) {

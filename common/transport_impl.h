@@ -119,7 +119,7 @@ void ls_hub_leave(struct ls_hub *hub);
 void ls_conn_set_user(struct ls_conn *conn, void *user);
 void *ls_conn_user(const struct ls_conn *conn);
 void ls_conn_set_up(struct ls_conn *conn); /* from now on heartbeats are sent and expected */
-bool ls_conn_ping_due(const struct ls_conn *conn);
+bool ls_conn_ping_due(const struct ls_conn *conn, int64_t now_ns);
 bool ls_conn_is_closing(const struct ls_conn *conn);
 bool ls_conn_fell_silent(const struct ls_conn *conn);   /* that is why it was closed */
 const char *ls_conn_remote(const struct ls_conn *conn); /* "192.0.2.7:40312", "local" for ipc */
@@ -170,6 +170,8 @@ enum ls_err ls_numbered_resume(struct ls_numbered *n, uint64_t seq,
  * LS_EPROTO one is missing. */
 enum ls_err ls_numbered_check(struct ls_numbered *n, uint64_t seq,
                               struct ls_diag *diag) LS_NODISCARD;
+/* Will the next fill acknowledge what was taken? */
+bool ls_numbered_acks(const struct ls_numbered *n, const struct ls_conn *conn);
 /* Acknowledgement, heartbeat, then as many messages as make a batch. */
 void ls_numbered_fill(struct ls_numbered *n, struct ls_conn *conn, char *run_id);
 

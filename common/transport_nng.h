@@ -26,29 +26,27 @@ struct ls_op {
 };
 
 struct ls_conn {
-    struct ls_conn *next;
-    struct ls_conn *prev;
+    struct ls_conn *next; /* what a sweep looks at, five times a second, is together */
     struct ls_hub *hub;
+    int64_t heard_ns;
+    int64_t spoke_ns;
+    int64_t since_ns;       /* opened, or began to linger */
+    int64_t expiry_wall_ns; /* of its peer's certificate, once it is up; 0: none */
+    unsigned generation;    /* of the keys that its peer was last verified with */
+    unsigned pins;          /* calls that still need it */
+    bool handling;          /* frames, or a fill: one write afterwards takes all that they cause */
+    bool closing;
+    bool lingering;
+    bool up;
+    bool stranger;  /* accepted, and not up: counted by the hub */
+    bool starved;   /* an allocation failed: closed by the sweep */
+    bool silent;    /* closed by the sweep, for it said nothing any more */
+    unsigned small; /* reads one after another that would have fitted an idle buffer */
+    struct ls_conn *prev;
     nng_stream *stream; /* owned */
     void *user;
     struct ls_op receive;
     struct ls_op send;
-    char remote[64];
-    unsigned generation; /* of the keys that its peer was last verified with */
-    unsigned number;     /* of those that this hub ever had */
-    unsigned pins;       /* calls that still need it */
-    unsigned small;      /* reads one after another that would have fitted an idle buffer */
-    bool handling;       /* frames: one write afterwards takes all that they cause */
-    bool closing;
-    bool lingering;
-    bool up;
-    bool stranger;          /* accepted, and not up: counted by the hub */
-    bool starved;           /* an allocation failed: closed by the sweep */
-    bool silent;            /* closed by the sweep, for it said nothing any more */
-    int64_t since_ns;       /* opened, or began to linger */
-    int64_t expiry_wall_ns; /* of its peer's certificate, once it is up; 0: none */
-    int64_t heard_ns;
-    int64_t spoke_ns;
     unsigned char *in; /* owned; lent to receive while that is busy */
     size_t in_len;
     size_t in_cap;
@@ -56,6 +54,7 @@ struct ls_conn {
     size_t out_len;
     size_t out_sent;
     size_t out_cap;
+    char remote[64];
 };
 
 struct ls_hub {
@@ -75,8 +74,6 @@ struct ls_hub {
     bool accept_paused; /* until a sweep finds that there is room */
     unsigned strangers; /* connections that were accepted and are not up */
     unsigned count;     /* of conns */
-    unsigned opened;    /* connections so far */
-    unsigned round;     /* of the sweeps, when connections are looked at in turns */
     bool tcp;
     struct ls_credentials *credentials; /* held; NULL: not TLS */
     int64_t end_said_ns;                /* when it was last logged that they end soon */

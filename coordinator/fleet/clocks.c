@@ -37,29 +37,44 @@ struct coord_clocks {
 
 /* ---- what is known */
 
-bool coord_clock_at(const struct ls_offset *session, const struct ls_offset *udp, int64_t at_ns,
-                    struct coord_clock *out)
+/* Which of the two decides; NULL: nothing is known of either. */
+static const struct ls_offset *choose(const struct ls_offset *session, const struct ls_offset *udp,
+                                      int64_t at_ns, int64_t *out_offset_ns, int64_t *out_error_ns)
 {
     int64_t offset_ns[2] = { 0, 0 };
     int64_t error_ns[2] = { INT64_MAX, INT64_MAX };
     bool by_session = ls_offset_at(session, at_ns, &offset_ns[0], &error_ns[0]);
     bool by_udp = ls_offset_at(udp, at_ns, &offset_ns[1], &error_ns[1]);
-    const struct ls_offset *of;
     ls_i128 apart = (ls_i128)offset_ns[0] - offset_ns[1];
-    struct coord_clock clock = { 0 };
 
     if (!by_session && !by_udp)
-        return false;
+        return NULL;
     if (by_session && by_udp) {
         if ((apart < 0 ? -apart : apart) > (ls_i128)error_ns[0] + error_ns[1] + 2)
             by_udp = ls_offset_newest_ns(udp) >= ls_offset_newest_ns(session);
         else
             by_udp = error_ns[1] <= error_ns[0];
     }
-    of = by_udp ? udp : session;
-    clock.offset_ns = offset_ns[by_udp];
-    clock.error_ns = error_ns[by_udp];
-    clock.source = by_udp ? "udp" : "session";
+    *out_offset_ns = offset_ns[by_udp];
+    *out_error_ns = error_ns[by_udp];
+    return by_udp ? udp : session;
+}
+
+bool coord_clock_offset(const struct ls_offset *session, const struct ls_offset *udp, int64_t at_ns,
+                        int64_t *out_offset_ns, int64_t *out_error_ns)
+{
+    return choose(session, udp, at_ns, out_offset_ns, out_error_ns) != NULL;
+}
+
+bool coord_clock_at(const struct ls_offset *session, const struct ls_offset *udp, int64_t at_ns,
+                    struct coord_clock *out)
+{
+    struct coord_clock clock = { 0 };
+    const struct ls_offset *of = choose(session, udp, at_ns, &clock.offset_ns, &clock.error_ns);
+
+    if (of == NULL)
+        return false;
+    clock.source = of == udp ? "udp" : "session";
     clock.round_trip_ns = ls_offset_round_trip_ns(of);
     if (!ls_offset_drift(of, &clock.drift_ppm, &clock.drift_error_ppm))
         clock.drift_ppm = clock.drift_error_ppm = 0;

@@ -32,6 +32,9 @@ struct coord_clock {
  * clock was set, it is the newer. False, with *out untouched: nothing is known of either. */
 bool coord_clock_at(const struct ls_offset *session, const struct ls_offset *udp, int64_t at_ns,
                     struct coord_clock *out);
+/* Of the same, what each report is put on our clock by. */
+bool coord_clock_offset(const struct ls_offset *session, const struct ls_offset *udp, int64_t at_ns,
+                        int64_t *out_offset_ns, int64_t *out_error_ns);
 
 struct coord_clocks;
 

@@ -390,6 +390,13 @@ bool coord_fleet_clock(const struct coord_agent *agent, int64_t at_ns, struct co
     return coord_clock_at(&agent->offset, &agent->udp_offset, at_ns, out);
 }
 
+bool coord_fleet_offset(const struct coord_agent *agent, int64_t at_ns, int64_t *out_offset_ns,
+                        int64_t *out_error_ns)
+{
+    return coord_clock_offset(&agent->offset, &agent->udp_offset, at_ns, out_offset_ns,
+                              out_error_ns);
+}
+
 void coord_fleet_probe_clock(struct coord_fleet *fleet, uint32_t agent)
 {
     probe_session(fleet->order[agent]);

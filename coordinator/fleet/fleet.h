@@ -71,8 +71,10 @@ struct coord_agent {
 };
 
 struct coord_fleet_env {
-    /* Stored, then acknowledged; anything but LS_OK makes it come again. */
+    /* Taken; anything but LS_OK makes it come again. */
     enum ls_err (*report)(void *ctx, struct coord_agent *agent, const Ls__Envelope *report);
+    /* All that were taken have to be stored now, for they are about to be acknowledged. */
+    void (*settle)(void *ctx);
     void (*clock)(void *ctx, struct coord_agent *agent); /* an exchange was added to its offset */
     void (*lost)(void *ctx, struct coord_agent *agent);  /* once a session; why_lost says more */
     /* Somebody was refused, and has not been for this reason before. */
@@ -121,6 +123,9 @@ void coord_fleet_probe_clock(struct coord_fleet *fleet, uint32_t agent);
 
 /* Its clock as of an instant of ours; false: nothing is known yet. */
 bool coord_fleet_clock(const struct coord_agent *agent, int64_t at_ns, struct coord_clock *out);
+/* Only the agent's clock minus ours, and how far off that can be: for each report. */
+bool coord_fleet_offset(const struct coord_agent *agent, int64_t at_ns, int64_t *out_offset_ns,
+                        int64_t *out_error_ns);
 
 /* Once a second at least: agents that have been away for too long are lost, clocks are looked at
  * again. Does nothing more than ten times a second, so it may be called after each event. */

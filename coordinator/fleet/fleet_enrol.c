@@ -343,6 +343,13 @@ static enum ls_err on_report(void *ctx, void *peer_ctx, const Ls__Envelope *repo
     return fleet->env.report(fleet->env.ctx, session->agent, report);
 }
 
+static void on_settle(void *ctx)
+{
+    struct coord_fleet *fleet = ctx;
+
+    fleet->env.settle(fleet->env.ctx);
+}
+
 static void on_clock(void *ctx, void *peer_ctx, int64_t sent_ns, int64_t peer_received_ns,
                      int64_t peer_replied_ns, int64_t received_ns)
 {
@@ -397,6 +404,7 @@ const struct ls_listener_env coord_fleet_callbacks = { .enrol = on_enrol,
                                                        .up = on_up,
                                                        .down = on_down,
                                                        .report = on_report,
+                                                       .settle = on_settle,
                                                        .forgotten = on_forgotten,
                                                        .refused = on_refused,
                                                        .clock = on_clock };

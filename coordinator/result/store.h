@@ -65,10 +65,13 @@ enum ls_err coord_store_trial_begin(struct coord_store *store, uint32_t index, c
 /* "trials/001-node-hello-r1", for Trial.folder. */
 const char *coord_store_trial_folder(const struct coord_store_trial *trial);
 
-/* The journal: a report as it came, before it is acknowledged. Survives this process, not the
- * machine (no fsync: it would disturb what is being measured). Gone when the trial is finished. */
+/* The journal: a report as it came. Gone when the trial is finished. */
 enum ls_err coord_store_append(struct coord_store_trial *trial, uint32_t agent,
                                struct ls_bytes envelope, struct ls_diag *diag) LS_NODISCARD;
+/* Writes what is gathered of journal and raw tables, before what was appended is acknowledged. It
+ * then survives this process, not the machine (no fsync: it would disturb what is being measured).
+ * What could not be written is lost, and the trial with it. */
+enum ls_err coord_store_settle(struct coord_store_trial *trial, struct ls_diag *diag) LS_NODISCARD;
 
 /* A piece of target.log. Beyond COORD_LOG_MAX_BYTES: dropped, LS_OK. */
 enum ls_err coord_store_log(struct coord_store_trial *trial, uint64_t offset, struct ls_bytes data,

@@ -18,7 +18,10 @@
 #define JOURNAL         "journal"
 #define LINES_MAX_BYTES (16u << 20) /* of a report, whose histograms are 512 KiB each at most */
 #define TARGET_LOG      "target.log"
-#define RECORD_COPIED   16384u /* a larger one is written in two pieces */
+#define BATCH_BYTES     (256u << 10) /* of the journal or a table, that are written together */
+
+static const char *const table_names[] = { COORD_RAW_INTERVALS, COORD_RAW_SERVER };
+static_assert(LS_ARRAY_LEN(table_names) == COORD_TABLE_COUNT, "a name for each table");
 
 struct coord_store_hlog {
     char name[96]; /* client-NAME.hlog */
@@ -29,16 +32,57 @@ struct coord_store_hlog {
     struct coord_store_hlog *next;
 };
 
+/* A file that is appended to in batches: thousands of reports come at the same instant. */
+struct batch {
+    int fd; /* owned; -1: not begun */
+    struct ls_buf data;
+};
+
 struct coord_store_trial {
     struct coord_store *store;
     char folder[160];    /* trials/001-node-hello-r1 */
     char part[PATH_MAX]; /* where it is written, absolute or as the store's folder is given */
-    int journal_fd;
-    int log_fd;                       /* target.log, -1: not begun */
-    int table_fds[COORD_TABLE_COUNT]; /* the same */
+    struct batch journal;
+    struct batch tables[COORD_TABLE_COUNT];
+    int log_fd; /* target.log, -1: not begun */
     struct coord_store_hlog *logs;
     struct ls_buf lines; /* of the report at hand */
 };
+
+static void batch_init(struct batch *batch)
+{
+    batch->fd = -1;
+    ls_buf_init(&batch->data, BATCH_BYTES);
+}
+
+static void batch_fini(struct batch *batch)
+{
+    if (batch->fd >= 0)
+        (void)close(batch->fd);
+    ls_buf_fini(&batch->data);
+}
+
+static enum ls_err batch_flush(struct batch *batch, struct ls_diag *diag)
+{
+    struct ls_bytes data = { batch->data.data, batch->data.len };
+    enum ls_err rc = data.len > 0 ? ls_fs_write_all(batch->fd, data, diag) : LS_OK;
+
+    ls_buf_reset(&batch->data); /* what cannot be written is not tried again */
+    return rc;
+}
+
+static enum ls_err batch_add(struct batch *batch, struct ls_bytes data, struct ls_diag *diag)
+{
+    enum ls_err rc = LS_OK;
+
+    if (data.len > BATCH_BYTES - batch->data.len)
+        rc = batch_flush(batch, diag);
+    if (rc == LS_OK && data.len > BATCH_BYTES)
+        return ls_fs_write_all(batch->fd, data, diag);
+    if (rc == LS_OK)
+        ls_buf_add(&batch->data, data.data, data.len);
+    return rc == LS_OK && !batch->data.ok ? ls_fail(diag, LS_ENOMEM, "out of memory") : rc;
+}
 
 static void close_trial(struct coord_store_trial *trial)
 {
@@ -51,14 +95,11 @@ static void close_trial(struct coord_store_trial *trial)
         free(log->client);
         free(log);
     }
-    if (trial->journal_fd >= 0)
-        (void)close(trial->journal_fd);
+    batch_fini(&trial->journal);
+    for (unsigned i = 0; i < COORD_TABLE_COUNT; i++)
+        batch_fini(&trial->tables[i]);
     if (trial->log_fd >= 0)
         (void)close(trial->log_fd);
-    for (unsigned i = 0; i < COORD_TABLE_COUNT; i++) {
-        if (trial->table_fds[i] >= 0)
-            (void)close(trial->table_fds[i]);
-    }
     ls_buf_fini(&trial->lines);
     trial->store->trial = NULL;
     free(trial);
@@ -126,14 +167,15 @@ enum ls_err coord_store_trial_begin(struct coord_store *store, uint32_t index, c
     if (trial == NULL)
         return ls_fail(diag, LS_ENOMEM, "no memory for a trial");
     trial->store = store;
-    trial->journal_fd = trial->log_fd = -1;
+    trial->log_fd = -1;
+    batch_init(&trial->journal);
     for (unsigned i = 0; i < COORD_TABLE_COUNT; i++)
-        trial->table_fds[i] = -1;
+        batch_init(&trial->tables[i]);
     ls_buf_init(&trial->lines, LINES_MAX_BYTES);
     coord_path_trial(index, target, workload, repetition, trial->folder, sizeof(trial->folder));
     rc = make_folder(trial, diag);
     if (rc == LS_OK)
-        rc = create_in(trial, JOURNAL, O_APPEND, &trial->journal_fd, diag);
+        rc = create_in(trial, JOURNAL, O_APPEND, &trial->journal.fd, diag);
     if (rc != LS_OK) {
         coord_store_trial_discard(trial);
         return rc;
@@ -151,22 +193,6 @@ static void put_u32(unsigned char *out, uint32_t x)
         out[i] = (unsigned char)(x >> (8 * i));
 }
 
-/* Both in one call, unless the disk takes less. */
-static enum ls_err write_record(int fd, struct ls_bytes head, struct ls_bytes body,
-                                struct ls_diag *diag)
-{
-    unsigned char whole[RECORD_COPIED];
-    enum ls_err rc;
-
-    if (head.len + body.len <= sizeof(whole)) {
-        memcpy(whole, head.data, head.len);
-        memcpy(whole + head.len, body.data, body.len);
-        return ls_fs_write_all(fd, (struct ls_bytes){ whole, head.len + body.len }, diag);
-    }
-    rc = ls_fs_write_all(fd, head, diag);
-    return rc == LS_OK ? ls_fs_write_all(fd, body, diag) : rc;
-}
-
 /* A record: agent and length, 32 bits each, little endian; the envelope as it came. */
 enum ls_err coord_store_append(struct coord_store_trial *trial, uint32_t agent,
                                struct ls_bytes envelope, struct ls_diag *diag)
@@ -178,9 +204,23 @@ enum ls_err coord_store_append(struct coord_store_trial *trial, uint32_t agent,
         return ls_fail(diag, LS_ERANGE, "a report of %zu bytes is too large", envelope.len);
     put_u32(head, agent);
     put_u32(head + 4, (uint32_t)envelope.len);
-    rc = write_record(trial->journal_fd, (struct ls_bytes){ head, sizeof(head) }, envelope, diag);
+    rc = batch_add(&trial->journal, (struct ls_bytes){ head, sizeof(head) }, diag);
+    if (rc == LS_OK)
+        rc = batch_add(&trial->journal, envelope, diag);
+    return rc == LS_OK ? rc : ls_fail_in(diag, rc, "%s/" JOURNAL, trial->part);
+}
+
+enum ls_err coord_store_settle(struct coord_store_trial *trial, struct ls_diag *diag)
+{
+    enum ls_err rc = batch_flush(&trial->journal, diag);
+
     if (rc != LS_OK)
         return ls_fail_in(diag, rc, "%s/" JOURNAL, trial->part);
+    for (unsigned i = 0; i < COORD_TABLE_COUNT; i++) {
+        rc = batch_flush(&trial->tables[i], diag);
+        if (rc != LS_OK)
+            return ls_fail_in(diag, rc, "%s/%s", trial->part, table_names[i]);
+    }
     return LS_OK;
 }
 
@@ -210,39 +250,21 @@ enum ls_err coord_store_log(struct coord_store_trial *trial, uint64_t offset, st
     return LS_OK;
 }
 
-static const char *const table_names[] = { COORD_RAW_INTERVALS, COORD_RAW_SERVER };
-static_assert(LS_ARRAY_LEN(table_names) == COORD_TABLE_COUNT, "a name for each table");
-
-static enum ls_err begin_table(struct coord_store_trial *trial, enum coord_store_table table,
-                               void (*head)(struct ls_buf *out), struct ls_diag *diag)
-{
-    struct ls_buf line;
-    enum ls_err rc = create_in(trial, table_names[table], O_APPEND, &trial->table_fds[table], diag);
-
-    ls_buf_init(&line, COORD_RAW_LINE_MAX);
-    if (rc == LS_OK) {
-        head(&line);
-        rc = line.ok ? ls_fs_write_all(trial->table_fds[table],
-                                       (struct ls_bytes){ line.data, line.len }, diag)
-                     : ls_fail(diag, LS_ENOMEM, "no memory for a table");
-    }
-    ls_buf_fini(&line);
-    return rc;
-}
-
 enum ls_err coord_store_rows(struct coord_store_trial *trial, enum coord_store_table table,
                              void (*head)(struct ls_buf *out), struct ls_bytes rows,
                              struct ls_diag *diag)
 {
+    struct batch *batch = &trial->tables[table];
     enum ls_err rc = LS_OK;
 
-    if (trial->table_fds[table] < 0)
-        rc = begin_table(trial, table, head, diag);
-    if (rc == LS_OK)
-        rc = ls_fs_write_all(trial->table_fds[table], rows, diag);
-    if (rc != LS_OK)
-        return ls_fail_in(diag, rc, "%s/%s", trial->part, table_names[table]);
-    return LS_OK;
+    if (batch->fd < 0) {
+        rc = create_in(trial, table_names[table], O_APPEND, &batch->fd, diag);
+        if (rc != LS_OK)
+            return rc;
+        head(&batch->data);
+    }
+    rc = batch_add(batch, rows, diag);
+    return rc == LS_OK ? rc : ls_fail_in(diag, rc, "%s/%s", trial->part, table_names[table]);
 }
 
 enum ls_err coord_store_trial_file(struct coord_store_trial *trial, const char *name,
@@ -396,6 +418,15 @@ enum ls_err coord_store_hlog_flush(struct coord_store_hlog *log, struct ls_diag 
 
 /* ---- the end */
 
+static enum ls_err sync_table(struct batch *batch, struct ls_diag *diag)
+{
+    enum ls_err rc = batch_flush(batch, diag);
+
+    if (rc == LS_OK && batch->fd >= 0 && fsync(batch->fd) != 0)
+        rc = ls_fail(diag, LS_EIO, "cannot write: %s", strerror(errno));
+    return rc;
+}
+
 static enum ls_err sync_logs(struct coord_store_trial *trial, struct ls_diag *diag)
 {
     for (struct coord_store_hlog *log = trial->logs; log != NULL; log = log->next) {
@@ -412,9 +443,10 @@ static enum ls_err sync_logs(struct coord_store_trial *trial, struct ls_diag *di
         return ls_fail(diag, LS_EIO, "cannot write %s/" TARGET_LOG ": %s", trial->part,
                        strerror(errno));
     for (unsigned i = 0; i < COORD_TABLE_COUNT; i++) {
-        if (trial->table_fds[i] >= 0 && fsync(trial->table_fds[i]) != 0)
-            return ls_fail(diag, LS_EIO, "cannot write %s/%s: %s", trial->part, table_names[i],
-                           strerror(errno));
+        enum ls_err rc = sync_table(&trial->tables[i], diag);
+
+        if (rc != LS_OK)
+            return ls_fail_in(diag, rc, "%s/%s", trial->part, table_names[i]);
     }
     return LS_OK;
 }

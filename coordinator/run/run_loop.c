@@ -43,10 +43,11 @@ void run_on_timer(struct ev_loop *loop, ev_timer *w, int events)
 
 static struct coord_merge_clock clock_of(const struct coord_agent *agent, int64_t at_ns)
 {
-    struct coord_clock clock = { .error_ns = INT64_MAX };
+    struct coord_merge_clock clock = { .error_ns = INT64_MAX };
 
-    (void)coord_fleet_clock(agent, at_ns, &clock); /* unknown: nothing is known to be near */
-    return (struct coord_merge_clock){ .offset_ns = clock.offset_ns, .error_ns = clock.error_ns };
+    /* Unknown: nothing is known to be near. */
+    (void)coord_fleet_offset(agent, at_ns, &clock.offset_ns, &clock.error_ns);
+    return clock;
 }
 
 /* Exchanges just before the start and just after it say most about it. */
@@ -115,16 +116,26 @@ static enum ls_err on_report(void *ctx, struct coord_agent *agent, const Ls__Env
     return LS_OK; /* what could not be stored has been said; again would be no better */
 }
 
+static void on_settle(void *ctx)
+{
+    struct run *r = ctx;
+
+    if (r->files != NULL && !r->store_failed &&
+        coord_store_settle(r->files, &r->store_error) != LS_OK)
+        run_storing_failed(r, ls_clock_mono_ns());
+}
+
 static void on_clock(void *ctx, struct coord_agent *agent)
 {
     struct run *r = ctx;
     int64_t now_ns = ls_clock_mono_ns();
-    struct coord_clock known;
+    int64_t offset_ns, error_ns;
 
     if (!takes_part(r, agent))
         return;
     look_at_start(r, agent);
-    if (coord_fleet_clock(agent, now_ns, &known)) /* an answer that makes no sense is none */
+    /* An answer that makes no sense is none. */
+    if (coord_fleet_offset(agent, now_ns, &offset_ns, &error_ns))
         coord_machine_clock(r->machine, agent->index, now_ns);
 }
 
@@ -151,9 +162,11 @@ static void on_refused(void *ctx, const char *who, const char *why)
     coord_progress_note(r->progress, "refused %s: %s", who, why);
 }
 
-const struct coord_fleet_env run_fleet_env = {
-    .report = on_report, .clock = on_clock, .lost = on_lost, .refused = on_refused
-};
+const struct coord_fleet_env run_fleet_env = { .report = on_report,
+                                               .settle = on_settle,
+                                               .clock = on_clock,
+                                               .lost = on_lost,
+                                               .refused = on_refused };
 
 /* ---- the loop */
 
@@ -227,13 +240,13 @@ static void tell_agents(struct run *r, int64_t now_ns)
     agents = calloc(n + 1, sizeof(*agents));
     for (uint32_t i = 0; agents != NULL && i < n; i++) {
         const struct coord_agent *agent = coord_fleet_agent(r->fleet, i);
-        struct coord_clock clock;
+        int64_t offset_ns;
 
         agents[i].name = agent->name;
         agents[i].role = i < r->servers ? "server" : "client";
         agents[i].state = agent->lost ? "lost" : agent->up ? "here" : "silent";
-        agents[i].clock_error_ns =
-            coord_fleet_clock(agent, now_ns, &clock) ? clock.error_ns : INT64_C(-1);
+        agents[i].clock_error_ns = -1;
+        (void)coord_fleet_offset(agent, now_ns, &offset_ns, &agents[i].clock_error_ns);
     }
     if (agents != NULL) {
         look_at_agents(r, agents, n);

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/clock.h"
 #include "tests/common/transport_rig.h"
@@ -15,6 +16,7 @@ struct crowd {
     struct ls_dialer *dialers[AGENTS];
     struct ls_peer *peers[AGENTS];
     uint64_t taken[AGENTS];
+    uint64_t settled[AGENTS];
     uint64_t wanted; /* of each */
     unsigned up;
     bool wrong;
@@ -57,6 +59,13 @@ static enum ls_err on_report(void *ctx, void *peer_ctx, const Ls__Envelope *repo
     return LS_OK;
 }
 
+static void on_settle(void *ctx)
+{
+    struct crowd *crowd = ctx;
+
+    (void)memcpy(crowd->settled, crowd->taken, sizeof(crowd->settled));
+}
+
 static void on_clock(void *ctx, void *peer_ctx, int64_t sent_ns, int64_t peer_received_ns,
                      int64_t peer_replied_ns, int64_t received_ns)
 {
@@ -68,15 +77,26 @@ static void on_clock(void *ctx, void *peer_ctx, int64_t sent_ns, int64_t peer_re
     (void)received_ns;
 }
 
+/* An agent forgets what is acknowledged: it has to be stored by then. */
+static void look_at_acknowledged(struct crowd *crowd)
+{
+    for (unsigned i = 0; i < AGENTS && crowd->dialers[i] != NULL; i++)
+        crowd->wrong |= crowd->wanted - ls_dialer_unacked(crowd->dialers[i]) > crowd->settled[i];
+}
+
 static bool all_up(struct rig *rig)
 {
-    return ((struct crowd *)rig)->up == AGENTS;
+    struct crowd *crowd = (struct crowd *)rig;
+
+    look_at_acknowledged(crowd);
+    return crowd->up == AGENTS;
 }
 
 static bool all_taken(struct rig *rig)
 {
-    const struct crowd *crowd = (const struct crowd *)rig;
+    struct crowd *crowd = (struct crowd *)rig;
 
+    look_at_acknowledged(crowd);
     for (unsigned i = 0; i < AGENTS; i++) {
         if (crowd->taken[i] < crowd->wanted)
             return false;
@@ -86,8 +106,9 @@ static bool all_taken(struct rig *rig)
 
 static bool all_acknowledged(struct rig *rig)
 {
-    const struct crowd *crowd = (const struct crowd *)rig;
+    struct crowd *crowd = (struct crowd *)rig;
 
+    look_at_acknowledged(crowd);
     for (unsigned i = 0; i < AGENTS; i++) {
         if (ls_dialer_unacked(crowd->dialers[i]) > 0)
             return false;
@@ -101,6 +122,7 @@ static void crowd_init(struct crowd *crowd, const struct ls_pace *pace)
                                          .up = on_up,
                                          .down = on_down,
                                          .report = on_report,
+                                         .settle = on_settle,
                                          .clock = on_clock,
                                          .ctx = crowd };
     struct ls_listener_options options = { .run_id = "run-1" };

@@ -263,6 +263,7 @@ static void reports_are_on_file_before_the_trial_ends(void **state)
     assert_int_equal(coord_store_trial_begin(store, 1, "nginx", "hello", 1, &trial, NULL), LS_OK);
     assert_int_equal(coord_store_append(trial, 7, bytes("first"), NULL), LS_OK);
     assert_int_equal(coord_store_append(trial, 1, bytes(""), NULL), LS_OK);
+    assert_int_equal(coord_store_settle(trial, NULL), LS_OK);
     assert_int_equal(
         ls_fs_read(path_of(rig, "trials/001-nginx-hello-r1.part/journal"), 1000, &data, &len, NULL),
         LS_OK);
@@ -395,7 +396,8 @@ static void a_full_disk_is_reported_and_leaves_what_was_there(void **state)
     small = before;
     small.rlim_cur = 2000;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    rc = coord_store_append(trial, 0, bytes(big), &diag);
+    assert_int_equal(coord_store_append(trial, 0, bytes(big), &diag), LS_OK);
+    rc = coord_store_settle(trial, &diag);
     assert_int_equal(rc, LS_EIO);
     assert_non_null(strstr(diag.text, "File too large"));
     assert_int_equal(coord_store_log(trial, 0, bytes(big), &diag), LS_EIO);
