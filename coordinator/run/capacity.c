@@ -21,9 +21,11 @@
 #define STEP_LEAST    0.02 /* of a rate, on either side of the crossing */
 #define STEP_MOST     0.10
 #define CONFIRMS_MOST 4u
-#define STRUCK_NEAR   0.01 /* of a rate: the same one again */
-#define CLIENT_NEAR   1.05 /* of what holds: no use in asking what the clients can do between */
-#define CLIENT_LOWER  0.9  /* of a rate that they cannot keep up for a confirmation */
+#define STRUCK_NEAR   0.01  /* of a rate: the same one again */
+#define CLIENT_NEAR   1.05  /* of what holds: no use in asking what the clients can do between */
+#define CLIENT_LOWER  0.9   /* of a rate that they cannot keep up for a confirmation */
+#define CONFIRM_LOWER 0.9   /* of a rate that was not confirmed; to what holds if that is nearer */
+#define BURST_LEAST   100.0 /* answers beyond a limit that come together: worth a word */
 #define DEATHS_MOST   3u
 #define USELESS_MOST  6u /* probes that told nothing */
 
@@ -44,7 +46,6 @@ struct coord_capacity {
     uint32_t confirms;
     double confirmed;    /* 0: not yet */
     size_t confirmed_at; /* which point that was */
-    bool open_above;     /* what was seen to break has held since: there is no upper end */
     bool unresolved;     /* nothing that was seen is an answer */
     uint32_t deaths;
     uint32_t useless;
@@ -377,6 +378,21 @@ static void say_drift(struct coord_capacity *c)
            better ? "give it a longer warm-up" : "it does not sustain this rate");
 }
 
+static void say_scatter(struct coord_capacity *c, uint32_t limit)
+{
+    double burst = c->p.dispersion[limit], budget_s = (double)c->set.budget_ns / 1e9;
+
+    if (burst < BURST_LEAST)
+        finish(c, false, "the budget of %.0f s was used up before the interval was narrow",
+               budget_s);
+    else
+        finish(c, false,
+               "the budget of %.0f s was used up before the interval was narrow: answers beyond %s "
+               "come in bursts of about %.0f, and a probe sees few of them; longer probes "
+               "(longest_probe) and a larger budget see more",
+               budget_s, c->p.limits[limit].name, burst);
+}
+
 static void settle(struct coord_capacity *c)
 {
     bool narrow = coord_points_narrow(&c->p);
@@ -406,8 +422,17 @@ static void settle(struct coord_capacity *c)
         finish(c, true, "the limits held at %g/s and were broken at %g/s", c->confirmed,
                c->p.points[c->p.count - 1].probe.rate_per_s);
     else
-        finish(c, false, "the budget of %.0f s was used up before the interval was narrow",
-               (double)c->set.budget_ns / 1e9);
+        say_scatter(c, limit);
+}
+
+/* What to try to confirm after that rate was not. What is known to hold may be far below. */
+static double lower_than(const struct coord_capacity *c, double rate)
+{
+    double candidate = coord_points_candidate(&c->p);
+
+    if (!c->p.fitted && candidate < rate * CONFIRM_LOWER)
+        return fmin(sqrt(candidate * rate), rate * CONFIRM_LOWER);
+    return fmin(candidate, rate * (1 - c->set.precision));
 }
 
 static void after_confirm(struct coord_capacity *c, size_t at)
@@ -430,13 +455,29 @@ static void after_confirm(struct coord_capacity *c, size_t at)
              confirm_window(c, rate * (1 + c->set.above)));
         return;
     }
-    lower = fmin(coord_points_candidate(&c->p), rate * (1 - c->set.precision));
+    if (c->confirmed >= rate)
+        c->confirmed = 0; /* it was luck */
+    lower = lower_than(c, rate);
     if (c->confirms < CONFIRMS_MOST && lower >= c->set.least_per_s &&
         affordable(c, 2 * c->set.confirm_ns + c->set.overhead_ns))
         go_confirm(c, lower);
     else
         finish(c, false, "the limits did not hold in a confirmation at %g/s, at %.3g %% for %s",
                rate, c->p.points[at].share * 100, c->p.limits[c->p.points[at].limit].name);
+}
+
+/* It held at this rate, above the one that was found. */
+static void say_open(struct coord_capacity *c, double rate)
+{
+    double broke = c->p.surely_breaks;
+
+    if (isfinite(broke) && broke > rate)
+        finish(c, false,
+               "the budget of %.0f s was used up: the limits held at %g/s and were broken at %g/s; "
+               "what lies between was not seen",
+               (double)c->set.budget_ns / 1e9, rate, broke);
+    else
+        finish(c, false, "the limits held at %g/s, where they were expected to be broken", rate);
 }
 
 static void after_above(struct coord_capacity *c, size_t at)
@@ -451,14 +492,12 @@ static void after_above(struct coord_capacity *c, size_t at)
         c->stage = STAGE_BRACKET;
         go_bracket(c);
     } else {
-        c->open_above = true;
         /* It held for as long as the confirmation; a line knows better how near it was. */
         c->confirmed = fmax(c->confirmed, c->p.fitted ? fmin(coord_points_candidate(&c->p),
                                                              c->p.points[at].probe.rate_per_s)
                                                       : c->p.points[at].probe.rate_per_s);
         c->confirmed_at = at;
-        finish(c, false, "the limits held at %g/s, where they were expected to be broken",
-               c->p.points[at].probe.rate_per_s);
+        say_open(c, c->p.points[at].probe.rate_per_s);
     }
 }
 
@@ -567,7 +606,7 @@ void coord_capacity_answer(const struct coord_capacity *c, struct coord_capacity
     out->found = out->rate_per_s > 0;
     out->low_per_s = fmin(c->p.fitted ? c->p.fit.low : c->p.surely_holds, out->rate_per_s);
     out->high_per_s = fmax(c->p.fitted ? c->p.fit.high : c->p.surely_breaks, out->rate_per_s);
-    if (c->open_above || c->answer.limited_by == COORD_LIMITED_BY_CLIENT)
+    if (c->answer.limited_by == COORD_LIMITED_BY_CLIENT)
         out->high_per_s = INFINITY;
 }
 

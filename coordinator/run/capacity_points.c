@@ -122,16 +122,28 @@ static bool is_near(const struct coord_points *c, size_t at, uint32_t limit)
 static void pool_dispersion(struct coord_points *c)
 {
     for (uint32_t limit = 0; limit < c->limit_count; limit++) {
-        double sum = 0, n = 0;
+        double sum = 0, rates = 0, n = 0;
 
         for (size_t i = 0; i < c->count; i++) {
             if (!is_near(c, i, limit))
                 continue;
             sum += c->tallies[i].dispersion[limit];
+            rates += c->points[i].probe.rate_per_s;
             n++;
         }
         c->dispersion[limit] = n > 0 ? sum / n : DISPERSION_FIRST;
+        c->dispersion_per_s[limit] = n > 0 ? rates / n : 0;
     }
+}
+
+/* A cluster is what comes while the server stands still or catches up, which at a lower rate is
+ * less in proportion, at the least. */
+static double dispersion_at(const struct coord_points *c, uint32_t limit, double rate_per_s)
+{
+    double per_s = c->dispersion_per_s[limit];
+
+    return per_s > rate_per_s ? 1 + (c->dispersion[limit] - 1) * rate_per_s / per_s
+                              : c->dispersion[limit];
 }
 
 static size_t gather(const struct coord_points *c, uint32_t limit, double around,
@@ -177,13 +189,26 @@ static void fit_all(struct coord_points *c)
 
 /* How far above (positive) or below its allowed share a limit is, in standard deviations that a
  * share would have which is just the allowed one. */
+static double distance_of(const struct coord_points *c, uint32_t limit, double breaking,
+                          double requests, double rate_per_s)
+{
+    double allowed = c->limits[limit].allowed_share;
+    double error = sqrt(allowed * (1 - allowed) * dispersion_at(c, limit, rate_per_s) / requests);
+
+    return (breaking / requests - allowed) / error;
+}
+
 static double distance(const struct coord_points *c, size_t at, uint32_t limit)
 {
     const struct coord_tally *t = &c->tallies[at];
-    double allowed = c->limits[limit].allowed_share;
-    double error = sqrt(allowed * (1 - allowed) * c->dispersion[limit] / t->requests);
 
-    return (t->breaking[limit] / t->requests - allowed) / error;
+    return distance_of(c, limit, t->breaking[limit], t->requests, c->points[at].probe.rate_per_s);
+}
+
+/* Of a coarse limit that is not broken, no more is asked. */
+static bool is_looked_at(const struct coord_points *c, uint32_t limit, double far)
+{
+    return far > 0 || !c->limits[limit].coarse;
 }
 
 static void judge(struct coord_points *c, size_t at)
@@ -192,17 +217,19 @@ static void judge(struct coord_points *c, size_t at)
     const struct coord_tally *t = &c->tallies[at];
     double worst = -INFINITY;
 
+    point->limit = 0;
     for (uint32_t k = 0; k < c->limit_count; k++) {
         double far = distance(c, at, k);
 
-        if (far <= worst)
+        if (far <= worst || !is_looked_at(c, k, far))
             continue;
         worst = far;
         point->limit = k;
-        point->share = t->breaking[k] / t->requests;
-        point->share_error =
-            sqrt(point->share * (1 - point->share) * c->dispersion[k] / t->requests);
     }
+    point->share = t->breaking[point->limit] / t->requests;
+    point->share_error =
+        sqrt(point->share * (1 - point->share) *
+             dispersion_at(c, point->limit, point->probe.rate_per_s) / t->requests);
     point->verdict = worst > STANDARD_DEVIATIONS    ? COORD_BREAKS
                      : worst < -STANDARD_DEVIATIONS ? COORD_HOLDS
                                                     : COORD_UNCLEAR;
@@ -273,21 +300,26 @@ static size_t blocks_of(const struct coord_points *c, const size_t *order, size_
 }
 
 /* Excess cannot fall while the rate grows: neighbours that say so are averaged (isotonic regression
- * by pooling adjacent violators; Ayer and others 1955). Where the result passes 1 is the bracket.
- */
-static void find_bracket(struct coord_points *c, const size_t *order, size_t n)
+ * by pooling adjacent violators; Ayer and others 1955). Returns how many blocks are left. */
+static size_t pool_violators(const struct coord_points *c, const size_t *order, size_t n,
+                             struct block *out)
 {
-    struct block blocks[COORD_CAPACITY_PROBES_MAX];
-    size_t count = blocks_of(c, order, n, blocks), kept = 0;
+    size_t count = blocks_of(c, order, n, out), kept = 0;
 
     for (size_t i = 0; i < count; i++) {
-        blocks[kept++] = blocks[i];
-        for (; kept > 1 && blocks[kept - 2].excess > blocks[kept - 1].excess; kept--)
-            join(&blocks[kept - 2], &blocks[kept - 1]);
+        out[kept++] = out[i];
+        for (; kept > 1 && out[kept - 2].excess > out[kept - 1].excess; kept--)
+            join(&out[kept - 2], &out[kept - 1]);
     }
+    return kept;
+}
+
+/* Where the excess passes 1 is the bracket. */
+static void find_bracket(struct coord_points *c, const struct block *blocks, size_t n)
+{
     c->holds = 0;
     c->breaks = INFINITY;
-    for (size_t i = 0; i < kept; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (blocks[i].excess <= 1)
             c->holds = blocks[i].most;
         else
@@ -295,17 +327,50 @@ static void find_bracket(struct coord_points *c, const size_t *order, size_t n)
     }
 }
 
-/* Requests of which none breaks a limit, so that it is held: of clusters of them that would break
- * it if it were just met, NOTHING_CLUSTERS would be missing. */
-static double enough_for_nothing(const struct coord_points *c)
+/* Points of neighbouring rates, put together. */
+static struct coord_tally together(const struct coord_points *c, const size_t *order, size_t from,
+                                   size_t to)
 {
-    double most = 0;
+    struct coord_tally sum = { 0 };
+
+    for (size_t i = from; i <= to; i++) {
+        sum.requests += c->tallies[order[i]].requests;
+        for (uint32_t k = 0; k < c->limit_count; k++)
+            sum.breaking[k] += c->tallies[order[i]].breaking[k];
+    }
+    return sum;
+}
+
+/* Do the limits surely hold at the lowest of them? The share grows with the rate, so there it is at
+ * most theirs together. Where none broke a limit, of clusters that would if it were just met
+ * NOTHING_CLUSTERS have to be missing. */
+static bool together_hold(const struct coord_points *c, const size_t *order, size_t from, size_t to)
+{
+    struct coord_tally sum = together(c, order, from, to);
+    double rate_per_s = c->points[order[to]].probe.rate_per_s;
 
     for (uint32_t k = 0; k < c->limit_count; k++) {
-        if (!c->limits[k].coarse)
-            most = fmax(most, NOTHING_CLUSTERS * c->dispersion[k] / c->limits[k].allowed_share);
+        double far = distance_of(c, k, sum.breaking[k], sum.requests, rate_per_s);
+
+        if (is_looked_at(c, k, far) &&
+            far >= (sum.breaking[k] > 0 ? -STANDARD_DEVIATIONS : -sqrt(NOTHING_CLUSTERS)))
+            return false;
     }
-    return most;
+    return true;
+}
+
+/* Are they surely broken at the highest of them? */
+static bool together_break(const struct coord_points *c, const size_t *order, size_t from,
+                           size_t to)
+{
+    struct coord_tally sum = together(c, order, from, to);
+    double rate_per_s = c->points[order[to]].probe.rate_per_s;
+
+    for (uint32_t k = 0; k < c->limit_count; k++) {
+        if (distance_of(c, k, sum.breaking[k], sum.requests, rate_per_s) > STANDARD_DEVIATIONS)
+            return true;
+    }
+    return false;
 }
 
 /* An overload is not seen until its backlog is as long as the limit: in a window a rate may hold
@@ -319,35 +384,53 @@ static double sustained(const struct coord_points *c, const struct coord_capacit
     return probe->rate_per_s * fmax(0, 1 - (double)longest_ns / (double)probe->window_ns);
 }
 
-/* Points that saw nothing break are evidence for all rates up to their own. */
 static void find_surely_holds(struct coord_points *c, const size_t *order, size_t n)
 {
-    double nothing = 0, enough = enough_for_nothing(c);
+    while (n > 0 && c->points[order[n - 1]].probe.rate_per_s >= c->surely_breaks)
+        n--;
+    for (size_t from = n; from-- > 0;) {
+        for (size_t to = from; to < n; to++) {
+            if (!together_hold(c, order, from, to))
+                continue;
+            c->surely_holds = sustained(c, &c->points[order[from]].probe);
+            return;
+        }
+    }
+}
 
-    for (size_t i = n; i-- > 0 && c->surely_holds <= 0;) {
-        const struct coord_capacity_point *point = &c->points[order[i]];
+/* Of one block after the other: a single point that broke, among others at higher rates that did
+ * not, is no evidence. */
+static void find_surely_breaks(struct coord_points *c, const size_t *order, size_t n,
+                               const struct block *blocks, size_t block_count)
+{
+    size_t from = 0;
 
-        if (point->probe.rate_per_s >= c->surely_breaks)
-            continue;
-        nothing += point->share <= 0 ? c->tallies[order[i]].requests : 0;
-        if (point->verdict == COORD_HOLDS || (point->share <= 0 && nothing >= enough))
-            c->surely_holds = sustained(c, &point->probe);
+    c->surely_breaks = INFINITY;
+    for (size_t i = 0; i < block_count && from < n; i++) {
+        size_t end = from;
+
+        while (end < n && c->points[order[end]].probe.rate_per_s <= blocks[i].most)
+            end++;
+        if (together_break(c, order, from, end - 1)) {
+            c->surely_breaks = blocks[i].most;
+            return;
+        }
+        from = end;
     }
 }
 
 static void bracket_all(struct coord_points *c)
 {
+    struct block blocks[COORD_CAPACITY_PROBES_MAX];
     size_t order[COORD_CAPACITY_PROBES_MAX], n = by_rate(c, order);
+    size_t block_count = pool_violators(c, order, n, blocks);
 
-    c->surely_holds = 0;
-    c->surely_breaks = INFINITY;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         judge(c, order[i]);
-        if (c->points[order[i]].verdict == COORD_BREAKS)
-            c->surely_breaks = fmin(c->surely_breaks, c->points[order[i]].probe.rate_per_s);
-    }
+    c->surely_holds = 0;
+    find_surely_breaks(c, order, n, blocks, block_count);
     find_surely_holds(c, order, n);
-    find_bracket(c, order, n);
+    find_bracket(c, blocks, block_count);
 }
 
 void coord_points_judge(struct coord_points *c)
@@ -399,7 +482,7 @@ bool coord_points_some_broke(const struct coord_points *c, size_t at)
 bool coord_points_within(const struct coord_points *c, size_t at)
 {
     for (uint32_t i = 0; i < c->limit_count; i++) {
-        if (distance(c, at, i) > CONFIRM_DEVIATIONS)
+        if (distance(c, at, i) > (c->fitted ? CONFIRM_DEVIATIONS : 0))
             return false;
     }
     return true;

@@ -26,7 +26,8 @@ struct coord_points {
     struct coord_tally tallies[COORD_CAPACITY_PROBES_MAX];
     size_t count;
     /* What they come to. */
-    double dispersion[COORD_CAPACITY_LIMITS_MAX]; /* of all probes together */
+    double dispersion[COORD_CAPACITY_LIMITS_MAX];       /* of all probes together ... */
+    double dispersion_per_s[COORD_CAPACITY_LIMITS_MAX]; /* ... at this rate; 0: not seen yet */
     double holds;        /* the largest rate at which it held, below breaks; 0: none */
     double breaks;       /* the smallest rate at which it broke; INFINITY: none */
     double surely_holds; /* the same, beyond the scatter of single probes */
@@ -68,8 +69,8 @@ bool coord_points_too_rare(const struct coord_points *c, double rate_per_s, int6
 enum coord_limited_by coord_points_limited_by(const struct coord_points *c);
 /* Near enough to its limits to have broken some. */
 bool coord_points_some_broke(const struct coord_points *c, size_t at);
-/* Do the limits hold, as far as one run can tell? One that is just met is seen as broken one time
- * in twenty. */
+/* Do the limits hold, as far as one run can tell? Where a line says that they should, one that is
+ * just met is seen as broken one time in twenty; without a line, what was seen is all there is. */
 bool coord_points_within(const struct coord_points *c, size_t at);
 
 #endif

@@ -22,14 +22,17 @@ enum law { LAW_CONSTANT, LAW_EXPONENTIAL };
 struct server {
     enum law arrivals;
     enum law service;
-    double per_s;      /* that it can serve */
-    double limit_s;    /* of the response time */
-    double client_max; /* that the clients can offer; 0: anything */
-    double slower;     /* of per_s, from one probe to the next */
-    double dies_at;    /* a rate; 0: never */
-    double warms_s;    /* from half of per_s to all of it, over this time since it was started */
-    double load_s;     /* that it has been under load for; of a fresh server: in this probe */
-    bool settled;      /* one server for all probes */
+    double per_s;        /* that it can serve */
+    double limit_s;      /* of the response time */
+    double client_max;   /* that the clients can offer; 0: anything */
+    double slower;       /* of per_s, from one probe to the next */
+    double dies_at;      /* a rate; 0: never */
+    double warms_s;      /* from half of per_s to all of it, over this time since it was started */
+    double load_s;       /* that it has been under load for; of a fresh server: in this probe */
+    bool settled;        /* one server for all probes */
+    double pauses_per_s; /* in which it does nothing, at random */
+    double pause_s;      /* their mean length; exponential */
+    double next_pause;   /* in the time of the probe under way */
     struct ls_rng rng;
 };
 
@@ -46,6 +49,21 @@ static double speed_at(const struct server *server, double now)
                                : server->per_s;
 }
 
+/* When a service that begins at start and takes so long is done, with the pauses that come across
+ * it, and those that began before and last until then. */
+static double done_at(struct server *server, double start, double service)
+{
+    double done = start + service;
+
+    while (server->pauses_per_s > 0 && server->next_pause <= done) {
+        double end = server->next_pause + draw(server, LAW_EXPONENTIAL, server->pause_s);
+
+        done += fmax(0, end - fmax(start, server->next_pause));
+        server->next_pause = end + draw(server, LAW_EXPONENTIAL, 1 / server->pauses_per_s);
+    }
+    return done;
+}
+
 /* Lindley's recursion: who waits is who came before the last one left. */
 static void load(struct server *server, const struct coord_capacity_probe *probe,
                  struct coord_capacity_batch *batches)
@@ -53,13 +71,15 @@ static void load(struct server *server, const struct coord_capacity_probe *probe
     double window = (double)probe->window_ns / 1e9, now = -SETTLE, free_at = -SETTLE;
 
     (void)memset(batches, 0, COORD_CAPACITY_BATCHES * sizeof(*batches));
+    server->next_pause = -SETTLE;
     for (;;) {
         double done;
 
         now += draw(server, server->arrivals, 1 / probe->rate_per_s);
         if (now >= window)
             break;
-        done = fmax(now, free_at) + draw(server, server->service, 1 / speed_at(server, now));
+        done = done_at(server, fmax(now, free_at),
+                       draw(server, server->service, 1 / speed_at(server, now)));
         free_at = done;
         if (now >= 0) {
             struct coord_capacity_batch *batch =
@@ -258,6 +278,55 @@ static void a_hard_ceiling_is_found(void **state)
 
     (void)state;
     twenty_searches(&server, 5000);
+}
+
+/* The share of a long run that breaks the limit. */
+static double share_at(struct server server, double rate_per_s)
+{
+    struct coord_capacity_batch batches[COORD_CAPACITY_BATCHES];
+    struct coord_capacity_probe probe = { .rate_per_s = rate_per_s, .window_ns = 2000 * S };
+    double requests = 0, breaking = 0;
+
+    ls_rng_init(&server.rng, 1, 78);
+    load(&server, &probe, batches);
+    for (size_t i = 0; i < COORD_CAPACITY_BATCHES; i++) {
+        requests += (double)batches[i].requests;
+        breaking += (double)batches[i].breaking[0];
+    }
+    return breaking / requests;
+}
+
+/* A server that stands still now and then, as on a machine with other work: a probe sees a few of
+ * the pauses, and what it says is mostly luck. No answer is precise then; it may not be absurd. */
+static void pauses_of_the_server_leave_an_interval_that_holds_the_truth(void **state)
+{
+    const struct server server = { .arrivals = LAW_EXPONENTIAL,
+                                   .service = LAW_CONSTANT,
+                                   .per_s = 5000,
+                                   .limit_s = 0.010,
+                                   .pauses_per_s = 0.2,
+                                   .pause_s = 0.020 };
+    double low = 0, high = server.per_s;
+    unsigned covered = 0, near = 0;
+
+    (void)state;
+    for (int i = 0; i < 7; i++) {
+        double mid = (low + high) / 2;
+
+        *(share_at(server, mid) <= 0.01 ? &low : &high) = mid;
+    }
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct coord_capacity_answer answer = answer_of(server, seed, NULL);
+
+        covered += answer.low_per_s <= high && low <= answer.high_per_s;
+        near += fabs(answer.rate_per_s / low - 1) < 0.25;
+        assert_true(answer.low_per_s <= answer.rate_per_s);
+        assert_true(answer.rate_per_s <= answer.high_per_s);
+    }
+    if (verbose())
+        (void)printf("truth %g: near %u, covered %u\n", low, near, covered);
+    assert_in_range(covered, 16, 20);
+    assert_in_range(near, 12, 20);
 }
 
 /* ---- what cannot be had */
@@ -501,6 +570,7 @@ int main(void)
         cmocka_unit_test(the_capacity_of_mm1_is_found),
         cmocka_unit_test(the_capacity_of_md1_is_found),
         cmocka_unit_test(a_hard_ceiling_is_found),
+        cmocka_unit_test(pauses_of_the_server_leave_an_interval_that_holds_the_truth),
         cmocka_unit_test(the_same_seed_asks_for_the_same_probes),
         cmocka_unit_test(limits_that_nothing_holds_are_said_to_be_broken_at_every_rate),
         cmocka_unit_test(a_client_that_cannot_offer_more_makes_it_a_lower_bound),
