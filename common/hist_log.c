@@ -267,8 +267,9 @@ static void put_stored(struct ls_buf *out, const struct ls_buf *plain)
     put_be(out, adler32(1, plain->data, (uInt)plain->len), 4);
 }
 
-/* As put_payload, but larger and sooner done. plain is not empty: it has a head. */
-static bool put_quick_payload(struct ls_buf *line, const struct ls_buf *plain)
+/* Appends the payload of a line: base64 of cookie, length and the zlib stream of plain, which is
+ * not empty: it has a head. */
+static bool put_payload(struct ls_buf *line, const struct ls_buf *plain)
 {
     struct ls_buf outer;
     bool ok;
@@ -280,29 +281,6 @@ static bool put_quick_payload(struct ls_buf *line, const struct ls_buf *plain)
     ls_base64_encode(line, (struct ls_bytes){ outer.data, outer.len });
     ok = outer.ok && line->ok;
     ls_buf_fini(&outer);
-    return ok;
-}
-
-/* Appends the payload of a line: base64 of cookie, length and the deflated form of plain. */
-static bool put_payload(struct ls_buf *line, const struct ls_buf *plain)
-{
-    uLongf bytes = compressBound(plain->len);
-    unsigned char *deflated = malloc(bytes);
-    struct ls_buf outer;
-    bool ok = false;
-
-    ls_buf_init(&outer, OUTER_BYTES + DEFLATED_MAX);
-    if (deflated == NULL ||
-        compress2(deflated, &bytes, plain->data, plain->len, Z_DEFAULT_COMPRESSION) != Z_OK)
-        goto out; /* the buffer suffices, so it is memory */
-    put_be(&outer, COOKIE_DEFLATED, 4);
-    put_be(&outer, bytes, 4);
-    ls_buf_add(&outer, deflated, bytes);
-    ls_base64_encode(line, (struct ls_bytes){ outer.data, outer.len });
-    ok = outer.ok && line->ok;
-out:
-    ls_buf_fini(&outer);
-    free(deflated);
     return ok;
 }
 
@@ -361,9 +339,9 @@ out:
     return rc;
 }
 
-enum ls_err ls_hist_log_add_quick(struct ls_buf *out, const char *tag, int64_t start_ns,
-                                  int64_t length_ns, const struct ls_hist_sparse *hist,
-                                  struct ls_diag *diag)
+enum ls_err ls_hist_log_add_sparse(struct ls_buf *out, const char *tag, int64_t start_ns,
+                                   int64_t length_ns, const struct ls_hist_sparse *hist,
+                                   struct ls_diag *diag)
 {
     struct ls_buf plain;
     enum ls_err rc =
@@ -373,7 +351,7 @@ enum ls_err ls_hist_log_add_quick(struct ls_buf *out, const char *tag, int64_t s
         return rc;
     ls_buf_init(&plain, PLAIN_MAX);
     put_plain_sparse(&plain, hist);
-    if (!plain.ok || !put_quick_payload(out, &plain))
+    if (!plain.ok || !put_payload(out, &plain))
         rc = out_of_memory(diag);
     ls_buf_adds(out, "\n");
     ls_buf_fini(&plain);

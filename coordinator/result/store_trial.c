@@ -400,7 +400,7 @@ enum ls_err coord_store_hlog_add(struct coord_store_hlog *log, const char *tag, 
                                  int64_t length_ns, const struct ls_hist_sparse *hist,
                                  struct ls_diag *diag)
 {
-    enum ls_err rc = ls_hist_log_add_quick(log->lines, tag, start_ns, length_ns, hist, diag);
+    enum ls_err rc = ls_hist_log_add_sparse(log->lines, tag, start_ns, length_ns, hist, diag);
 
     if (rc == LS_OK)
         return rc;

@@ -66,8 +66,8 @@ static void write_line(struct text *text, const char *tag, int64_t start_ns, int
         fail_msg("%s", diag.text);
 }
 
-static void write_quick_line(struct text *text, int64_t start_ns, int64_t length_ns,
-                             const struct ls_hist *hist)
+static void write_sparse_line(struct text *text, int64_t start_ns, int64_t length_ns,
+                              const struct ls_hist *hist)
 {
     struct ls_hist_sparse sparse;
     struct ls_diag diag = { 0 };
@@ -75,7 +75,7 @@ static void write_quick_line(struct text *text, int64_t start_ns, int64_t length
 
     sparse_of(hist, &sparse);
     ls_buf_init(&line, SIZE_MAX);
-    if (ls_hist_log_add_quick(&line, "quick", start_ns, length_ns, &sparse, &diag) != LS_OK)
+    if (ls_hist_log_add_sparse(&line, "sparse", start_ns, length_ns, &sparse, &diag) != LS_OK)
         fail_msg("%s", diag.text);
     assert_int_equal(fwrite(line.data, 1, line.len, text->file), line.len);
     ls_buf_fini(&line);
@@ -203,10 +203,10 @@ static void any_histogram_comes_back_bucket_by_bucket(void **state)
                              1 + (ls_rng_next(&rng) >> (24 + ls_rng_below(&rng, 40))));
         ls_hist_record_n(hist, round, UINT64_C(1) << round); /* words of each length */
         write_line(text, "x", round, round, hist);
-        write_quick_line(text, round, 1, hist);
+        write_sparse_line(text, round, 1, hist);
         file = read_text(text);
         expect_line(file, "x", round, round, hist);
-        expect_line(file, "quick", round, 1, hist);
+        expect_line(file, "sparse", round, 1, hist);
         assert_int_equal(fclose(file), 0);
         end_text(text);
         ls_hist_destroy(hist);
@@ -225,10 +225,10 @@ static void the_fullest_histogram_fits_a_line(void **state)
     for (uint32_t i = 0; ls_hist_highest_at(i) < LS_HIST_MAX_NS; i++)
         ls_hist_record_n(hist, ls_hist_lowest_at(i), 1 + ls_rng_below(&rng, UINT64_C(1) << 47));
     write_line(text, NULL, 0, 0, hist);
-    write_quick_line(text, 0, 0, hist); /* of several blocks */
+    write_sparse_line(text, 0, 0, hist); /* of several blocks */
     file = read_text(text);
     expect_line(file, NULL, 0, 0, hist);
-    expect_line(file, "quick", 0, 0, hist);
+    expect_line(file, "sparse", 0, 0, hist);
     assert_int_equal(fclose(file), 0);
     end_text(text);
     ls_hist_destroy(hist);
