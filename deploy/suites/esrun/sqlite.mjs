@@ -1,9 +1,14 @@
-// Rows of SQLite by what each runtime has built in: bun:sqlite, node:sqlite.
+// Rows of SQLite by what each runtime has built in, bun:sqlite or node:sqlite, or by DRIVER=turso, which is a
+// database of its own for the same language and files; by its synchronous interface, as the others are.
+import { createRequire } from 'node:module';
 import process from 'node:process';
 
-const open = globalThis.Bun
-    ? async () => new (await import('bun:sqlite')).Database(':memory:')
-    : async () => new (await import('node:sqlite')).DatabaseSync(':memory:');
+const drivers = {
+    turso: async () => new (createRequire(`${process.env.MODULES}/`)('@tursodatabase/database/compat').Database)(':memory:'),
+    bun: async () => new (await import('bun:sqlite')).Database(':memory:'),
+    node: async () => new (await import('node:sqlite')).DatabaseSync(':memory:'),
+};
+const open = drivers[process.env.DRIVER ?? (globalThis.Bun ? 'bun' : 'node')];
 let db;
 
 async function row(metric, run) {
