@@ -275,15 +275,16 @@ static bool is_measured(const struct coord_live_agent *agent)
            agent->send_lag_p99_ns >= 0 || agent->rss_bytes >= 0;
 }
 
-static size_t add_percent(char *out, size_t bytes, size_t used, const char *before, double share)
+static size_t add_percent(char *out, size_t bytes, size_t used, const char *before, double share,
+                          int decimals)
 {
     char text[32];
 
-    (void)snprintf(text, sizeof(text), "%.1f %%", share * 100);
+    (void)snprintf(text, sizeof(text), "%.*f %%", decimals, share * 100);
     return add_named(out, bytes, used, before, text, "");
 }
 
-/* "  client-1  share 50.0 %  lag 25.0 us  CPU 31.0 %  +- 42.0 us": a client's CPU is its busiest
+/* "  client-1  share 50.0 %  lag 25.0 us  CPU 31 %  +- 42.0 us": a client's CPU is its busiest
  * worker's; "  server-1  0.98 cores  20.1 MiB  +- 30.0 us". The longest fits into 60 columns. */
 static void compose_agent(char *out, size_t bytes, const struct coord_live_agent *agent,
                           unsigned width)
@@ -292,12 +293,12 @@ static void compose_agent(char *out, size_t bytes, const struct coord_live_agent
     size_t used = (size_t)snprintf(out, bytes, "  %-*.16s", (int)width, agent->name);
 
     if (agent->share >= 0)
-        used = add_percent(out, bytes, used, "  share ", agent->share);
+        used = add_percent(out, bytes, used, "  share ", agent->share, 1);
     if (agent->send_lag_p99_ns >= 0)
         used = add_named(out, bytes, used, "  lag ",
                          ls_human_duration((double)agent->send_lag_p99_ns, text, sizeof(text)), "");
     if (agent->busiest >= 0) {
-        used = add_percent(out, bytes, used, "  CPU ", agent->busiest);
+        used = add_percent(out, bytes, used, "  CPU ", agent->busiest, 0);
     } else if (agent->cores >= 0) {
         (void)snprintf(text, sizeof(text), "%.2f", agent->cores);
         used = add_named(out, bytes, used, "  ", text, " cores");
@@ -331,14 +332,14 @@ static void compose_extremes(char *out, size_t bytes, const struct coord_live_ag
             busiest = &agents[i];
     }
     if (most >= 0) {
-        used = add_percent(out, bytes, used, "  share ", least);
-        used = add_percent(out, bytes, used, " to ", most);
+        used = add_percent(out, bytes, used, "  share ", least, 1);
+        used = add_percent(out, bytes, used, " to ", most, 1);
     }
     if (lag_ns >= 0)
         used = add_named(out, bytes, used, "  lag to ",
                          ls_human_duration((double)lag_ns, text, sizeof(text)), "");
     if (busiest != NULL) {
-        used = add_percent(out, bytes, used, "  CPU to ", busiest->busiest);
+        used = add_percent(out, bytes, used, "  CPU to ", busiest->busiest, 0);
         (void)add_named(out, bytes, used, " (", busiest->name, ")");
     }
     make_harmless(out);
