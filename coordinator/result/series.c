@@ -17,11 +17,21 @@ unsigned coord_series_points(uint32_t trials)
                                         : points;
 }
 
+/* Results come from anybody, and may hold any number. */
+static int64_t end_of(const Ls__Interval *interval)
+{
+    if (interval->length_ns <= 0)
+        return interval->at_ns;
+    return interval->at_ns > INT64_MAX - interval->length_ns
+               ? INT64_MAX
+               : interval->at_ns + interval->length_ns;
+}
+
 int64_t coord_series_inside(const Ls__Trial *trial, const Ls__Interval *interval)
 {
     int64_t end_ns = trial->window != NULL ? trial->window->duration_ns : INT64_MAX;
     int64_t from = interval->at_ns > 0 ? interval->at_ns : 0;
-    int64_t to = interval->at_ns + interval->length_ns;
+    int64_t to = end_of(interval);
 
     to = to < end_ns ? to : end_ns;
     return to > from ? to - from : 0;
@@ -39,14 +49,14 @@ bool coord_series_rate(const Ls__Trial *trial, const Ls__Interval *interval, dou
 
 static double seconds_between(const Ls__Sample *from, const Ls__Sample *to)
 {
-    return (double)(to->at_ns - from->at_ns) / 1e9;
+    return ((double)to->at_ns - (double)from->at_ns) / 1e9;
 }
 
 double coord_series_cores(const Ls__Sample *from, const Ls__Sample *to)
 {
     double seconds = seconds_between(from, to);
 
-    return seconds > 0 ? (double)(to->cpu_ns - from->cpu_ns) / 1e9 / seconds : 0;
+    return seconds > 0 ? ((double)to->cpu_ns - (double)from->cpu_ns) / 1e9 / seconds : 0;
 }
 
 double coord_series_switches(const Ls__Sample *from, const Ls__Sample *to)
@@ -68,7 +78,7 @@ static int64_t most(int64_t a, int64_t b)
 static void add_interval(Ls__Interval *to, const Ls__Interval *more)
 {
     /* From the first one's start to the latest end: a gap, or what overlaps, bends no rate. */
-    to->length_ns = most(to->length_ns, more->at_ns + more->length_ns - to->at_ns);
+    to->length_ns = most(to->length_ns, (int64_t)((uint64_t)end_of(more) - (uint64_t)to->at_ns));
     to->completed += more->completed;
     to->scheduled += more->scheduled;
     to->errors += more->errors;
@@ -107,6 +117,8 @@ static void note_rates(const Ls__Trial *trial, size_t first, size_t end, double 
     }
 }
 
+/* room: as many as there are intervals, for those of a drain may lie anywhere in a result that
+ * somebody else has written. */
 static Ls__ThinnedIntervals *new_intervals(size_t room, uint32_t every)
 {
     Ls__ThinnedIntervals *made = coord_message_new(&ls__thinned_intervals__descriptor);
@@ -124,7 +136,7 @@ static Ls__ThinnedIntervals *new_intervals(size_t room, uint32_t every)
 
 enum ls_err coord_series_thin_intervals(Ls__Trial *trial, uint32_t every)
 {
-    Ls__ThinnedIntervals *thinned = new_intervals(trial->n_intervals / every + 2, every);
+    Ls__ThinnedIntervals *thinned = new_intervals(trial->n_intervals + 1, every);
     size_t n = 0;
 
     if (thinned == NULL)
