@@ -143,50 +143,6 @@ static void write_snapshot(void *ctx, struct ls_buf *out, uint64_t *out_at)
 
 /* ---- what the run tells */
 
-/* Keeps a part and passes it on, both at once: a snapshot and the events behind it fit together. */
-static void tell(struct coord_live *live, const char *type, struct ls_buf *kept,
-                 const struct ls_buf *json)
-{
-    if (!json->ok || json->data == NULL)
-        return;
-    (void)pthread_mutex_lock(&live->lock);
-    if (kept != NULL) {
-        ls_buf_reset(kept);
-        ls_buf_add(kept, json->data, json->len);
-    }
-    coord_feed_publish(live->feed, type, (const char *)json->data);
-    (void)pthread_mutex_unlock(&live->lock);
-}
-
-void coord_live_trial(struct coord_live *live, uint32_t index, uint32_t total, const char *target,
-                      const char *workload, uint32_t repetition)
-{
-    struct ls_buf json;
-
-    if (live == NULL)
-        return;
-    (void)pthread_mutex_lock(&live->lock);
-    live->point_count = 0;
-    live->merged = 1;
-    live->in_last = 0;
-    (void)pthread_mutex_unlock(&live->lock);
-    live->phase[0] = '\0';
-    live->next_ns = 0;
-    live->last_at_ns = INT64_MIN;
-    (void)memset(live->heat, 0, sizeof(live->heat));
-    ls_buf_init(&json, PART_BYTES);
-    ls_buf_addf(&json,
-                "{\"index\":%" PRIu32 ",\"total\":%" PRIu32 ",\"repetition\":%" PRIu32
-                ",\"target\":",
-                index, total, repetition);
-    coord_escape_json(&json, target, NAME_BYTES);
-    ls_buf_adds(&json, ",\"workload\":");
-    coord_escape_json(&json, workload, NAME_BYTES);
-    ls_buf_adds(&json, "}");
-    tell(live, "trial", &live->trial, &json);
-    ls_buf_fini(&json);
-}
-
 static int64_t most(int64_t a, int64_t b)
 {
     return a > b ? a : b;
@@ -233,6 +189,57 @@ static void keep_point(struct coord_live *live, const struct point *point)
     live->in_last = 1;
 }
 
+/* Keeps a part and passes it on, both at once: a snapshot and the events behind it fit together.
+ * point: that the part tells of; NULL: of none. */
+static void tell_point(struct coord_live *live, const char *type, struct ls_buf *kept,
+                       const struct ls_buf *json, const struct point *point)
+{
+    if (!json->ok || json->data == NULL)
+        return;
+    (void)pthread_mutex_lock(&live->lock);
+    ls_buf_reset(kept);
+    ls_buf_add(kept, json->data, json->len);
+    if (point != NULL)
+        keep_point(live, point);
+    coord_feed_publish(live->feed, type, (const char *)json->data);
+    (void)pthread_mutex_unlock(&live->lock);
+}
+
+static void tell(struct coord_live *live, const char *type, struct ls_buf *kept,
+                 const struct ls_buf *json)
+{
+    tell_point(live, type, kept, json, NULL);
+}
+
+void coord_live_trial(struct coord_live *live, uint32_t index, uint32_t total, const char *target,
+                      const char *workload, uint32_t repetition)
+{
+    struct ls_buf json;
+
+    if (live == NULL)
+        return;
+    (void)pthread_mutex_lock(&live->lock);
+    live->point_count = 0;
+    live->merged = 1;
+    live->in_last = 0;
+    (void)pthread_mutex_unlock(&live->lock);
+    live->phase[0] = '\0';
+    live->next_ns = 0;
+    live->last_at_ns = INT64_MIN;
+    (void)memset(live->heat, 0, sizeof(live->heat));
+    ls_buf_init(&json, PART_BYTES);
+    ls_buf_addf(&json,
+                "{\"index\":%" PRIu32 ",\"total\":%" PRIu32 ",\"repetition\":%" PRIu32
+                ",\"target\":",
+                index, total, repetition);
+    coord_escape_json(&json, target, NAME_BYTES);
+    ls_buf_adds(&json, ",\"workload\":");
+    coord_escape_json(&json, workload, NAME_BYTES);
+    ls_buf_adds(&json, "}");
+    tell(live, "trial", &live->trial, &json);
+    ls_buf_fini(&json);
+}
+
 static struct point point_of(const struct coord_live *live, const struct coord_live_now *now)
 {
     struct point point = { .at_ns = now->at_ns,
@@ -267,7 +274,7 @@ static void tell_now(struct coord_live *live, const struct coord_live_now *now,
     else
         ls_buf_adds(&json, "null");
     ls_buf_adds(&json, "}");
-    tell(live, "now", &live->now, &json);
+    tell_point(live, "now", &live->now, &json, point);
     ls_buf_fini(&json);
 }
 
@@ -292,9 +299,6 @@ void coord_live_tick(struct coord_live *live, int64_t now_ns, const struct coord
     if (measured) {
         point = point_of(live, now);
         (void)memset(live->heat, 0, sizeof(live->heat));
-        (void)pthread_mutex_lock(&live->lock);
-        keep_point(live, &point);
-        (void)pthread_mutex_unlock(&live->lock);
     }
     tell_now(live, now, measured ? &point : NULL);
 }
