@@ -84,9 +84,10 @@ static void add_series(Ls__Trial *trial, unsigned number, unsigned seconds)
 /* A long tail. */
 static void record_second(struct ls_hist *hist, double fast, unsigned times)
 {
-    for (unsigned k = 0; k < 400; k++)
-        ls_hist_record_n(hist, (int64_t)(2e5 * pow(1.02, k % 300) / fast),
-                         times * (1ull + (400 - k) / 8));
+    double value_ns = 2e5;
+
+    for (unsigned k = 0; k < 300; k++, value_ns *= 1.02)
+        ls_hist_record_n(hist, (int64_t)(value_ns / fast), times * (1ull + (400 - k) / 8));
 }
 
 static void write_log(struct coord_store_trial *files, const Ls__Trial *trial, unsigned seconds)
