@@ -304,7 +304,9 @@ static enum ls_err check_search(struct draft *d, struct ls_diag *diag)
         return ls_fail(diag, LS_EINVAL,
                        "--find-capacity chooses rates and lengths itself: not with -R, -n, -d, "
                        "--think, --min-wait; --budget says how long it may take");
-    return ls_parse_share(args->errors, &d->errors, diag);
+    return ls_parse_share(args->errors, &d->errors, diag) == LS_OK
+               ? LS_OK
+               : ls_fail_in(diag, LS_EINVAL, "--errors");
 }
 
 static enum ls_err read_words(struct draft *d, struct ls_diag *diag)

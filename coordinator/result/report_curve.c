@@ -68,9 +68,9 @@ static void probe_row(const Ls__CapacityProbe *probe, struct coord_table *out)
     coord_table_number(out, probe->rate_per_s, COORD_UNIT_PER_S);
     coord_table_number(out, probe->throughput_per_s, COORD_UNIT_PER_S);
     coord_table_number(out, probe->good_per_s, COORD_UNIT_PER_S);
-    coord_table_number(out, (double)probe->p50_ns, COORD_UNIT_NS);
-    coord_table_number(out, (double)probe->p99_ns, COORD_UNIT_NS);
-    coord_table_number(out, probe->share, COORD_UNIT_SHARE);
+    coord_table_maybe(out, probe->p99_ns > 0, (double)probe->p50_ns, COORD_UNIT_NS);
+    coord_table_maybe(out, probe->p99_ns > 0, (double)probe->p99_ns, COORD_UNIT_NS);
+    coord_table_maybe(out, probe->p99_ns > 0, probe->share, COORD_UNIT_SHARE);
     coord_table_text(out, probe->limit, COORD_STYLE_NONE);
     coord_table_text(out, probe->finding,
                      strcmp(probe->finding, "breaks") == 0 ? COORD_STYLE_WARN : COORD_STYLE_NONE);
@@ -130,9 +130,11 @@ static const struct coord_column curve_columns[] = {
 
 static void curve_row(const Ls__CapacityProbe *probe, struct coord_table *out)
 {
+    if (probe->p99_ns <= 0)
+        return; /* nothing came back */
     coord_table_number(out, probe->rate_per_s, COORD_UNIT_PER_S);
     coord_table_number(out, (double)probe->p99_ns, COORD_UNIT_NS);
-    bar(out, probe->p99_ns > 0 ? log10((double)probe->p99_ns / 1e5) * 5 / BAR_MOST : 0);
+    bar(out, log10((double)probe->p99_ns / 1e5) * 5 / BAR_MOST);
 }
 
 static const struct coord_column ladder_columns[] = {

@@ -342,13 +342,17 @@ static void client_was_the_limit(struct coord_capacity *c, const struct coord_ca
         plan(c, COORD_PROBE_BRACKET, lower, window_ns);
 }
 
-static void useless(struct coord_capacity *c, const struct coord_capacity_point *point, bool died)
+static void useless(struct coord_capacity *c, const struct coord_capacity_point *point,
+                    const struct coord_capacity_seen *seen)
 {
+    bool died = seen->died;
+
     c->deaths += died;
     c->useless++;
     if (c->deaths >= DEATHS_MOST) {
-        finish(c, false, "%u probes ended early, the last at %g/s", c->deaths,
-               point->probe.rate_per_s);
+        finish(c, false, "%u probes ended early, the last at %g/s%s%.160s", c->deaths,
+               point->probe.rate_per_s, seen->why != NULL ? ": " : "",
+               seen->why != NULL ? seen->why : "");
         return;
     }
     if (!died && point->limited_by == COORD_LIMITED_BY_CLIENT) {
@@ -586,7 +590,7 @@ enum ls_err coord_capacity_report(struct coord_capacity *c, const struct coord_c
     if (c->p.count >= COORD_CAPACITY_PROBES_MAX)
         finish(c, false, "%u probes did not settle it", COORD_CAPACITY_PROBES_MAX);
     else if (point->verdict == COORD_USELESS)
-        useless(c, point, seen->died);
+        useless(c, point, seen);
     else
         go_on(c);
     return LS_OK;

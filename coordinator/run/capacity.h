@@ -96,7 +96,8 @@ struct coord_capacity_seen {
     const struct coord_capacity_batch *batches;
     size_t batch_count;
     enum coord_limited_by limited_by; /* CLIENT: nothing is learnt of the server at this rate */
-    bool died;                        /* the target, or the probe for another reason */
+    bool died;                        /* the target, or the probe for another reason ... */
+    const char *why;                  /* ... which is this; borrowed; NULL is fine */
     int64_t took_ns;                  /* from the probe's beginning to its end */
     double host_per_s; /* what one client host is good for, as calibrated; 0: unknown */
 };

@@ -12,6 +12,7 @@
 #include "coordinator/result/message.h"
 #include "coordinator/result/requests.h"
 #include "coordinator/run/capacity.h"
+#include "coordinator/run/capacity_probe.h"
 #include "coordinator/run/fill.h"
 #include "coordinator/run/knee.h"
 #include "coordinator/run/run_internal.h"
@@ -92,47 +93,6 @@ static void make_load(const struct search *s, const struct coord_capacity_probe 
 
 /* ---- what it came to */
 
-static uint64_t least_of(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* A batch an interval; what was shed broke every limit, and is put to the last. */
-static void fill_batches(const struct search *s, const Ls__Trial *trial,
-                         struct coord_capacity_batch *batches)
-{
-    for (size_t i = 0; i < trial->n_intervals; i++) {
-        const Ls__Interval *interval = trial->intervals[i];
-        uint64_t shed = i + 1 == trial->n_intervals ? trial->requests->shed : 0;
-        uint64_t requests = interval->completed + interval->errors + shed;
-
-        batches[i].requests = requests;
-        for (size_t k = 0; k < s->limit_count && k < interval->n_slower; k++)
-            batches[i].breaking[k] =
-                least_of(requests, interval->slower[k] + interval->errors + shed);
-    }
-}
-
-/* What one client host is good for, by calibration: they are given their shares of the load, and
- * the first that would be at its end decides. 0: it is not known of all. */
-static double good_for(const Ls__Trial *trial)
-{
-    double least = INFINITY, workers = 0;
-
-    for (size_t i = 0; i < trial->n_clients; i++)
-        workers += trial->clients[i]->workers;
-    for (size_t i = 0; i < trial->n_clients; i++) {
-        const Ls__Client *client = trial->clients[i];
-        const Ls__Headroom *headroom = client->headroom;
-
-        if (headroom == NULL || strcmp(headroom->limited_by, "generator") != 0)
-            return 0;
-        least = fmin(least, COORD_LIMIT_HEADROOM * headroom->ceiling_per_s * workers /
-                                client->workers / (double)trial->n_clients);
-    }
-    return isfinite(least) ? least : 0;
-}
-
 static enum ls_err report(struct search *s, const Ls__Trial *trial,
                           enum coord_limited_by limited_by, int64_t took_ns, struct ls_diag *diag)
 {
@@ -140,7 +100,8 @@ static enum ls_err report(struct search *s, const Ls__Trial *trial,
     struct coord_capacity_seen seen = { .batches = batches,
                                         .batch_count = trial->n_intervals,
                                         .took_ns = took_ns,
-                                        .host_per_s = good_for(trial) };
+                                        .host_per_s = coord_capacity_probe_host_per_s(trial),
+                                        .why = coord_capacity_probe_why(trial) };
     enum ls_err rc;
 
     if (batches == NULL)
@@ -149,22 +110,10 @@ static enum ls_err report(struct search *s, const Ls__Trial *trial,
                 coord_trial_reason(trial, "target_died", LS__VERDICT__VERDICT_INVALID) != NULL;
     seen.limited_by = limited_by;
     if (!seen.died)
-        fill_batches(s, trial, batches);
+        coord_capacity_probe_batches(trial, s->limit_count, batches);
     rc = coord_capacity_report(s->capacity, &seen, diag);
     free(batches);
     return rc;
-}
-
-/* The reason that weighs most, for people. */
-static const char *worst_reason(const Ls__Trial *trial)
-{
-    const Ls__Reason *worst = NULL;
-
-    for (size_t i = 0; i < trial->n_reasons; i++) {
-        if (worst == NULL || trial->reasons[i]->verdict > worst->verdict)
-            worst = trial->reasons[i];
-    }
-    return worst != NULL ? worst->text : "";
 }
 
 static const char *finding_name(enum coord_capacity_verdict verdict)
@@ -173,62 +122,6 @@ static const char *finding_name(enum coord_capacity_verdict verdict)
 
     static_assert(LS_ARRAY_LEN(names) == COORD_CAPACITY_VERDICT_COUNT, "a name for each");
     return names[verdict];
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* What its agents saw beside the answers. */
-static void fill_costs(Ls__CapacityProbe *probe, const Ls__Trial *trial)
-{
-    if (trial->server != NULL) {
-        probe->server_cores_used = trial->server->cpu_cores_used;
-        probe->listen_overflows = trial->server->listen_overflows;
-        probe->tcp_retransmits = trial->server->tcp_retransmits;
-    }
-    for (size_t i = 0; i < trial->n_clients; i++) {
-        const Ls__Client *client = trial->clients[i];
-
-        if (client->cpu != NULL && client->cpu->busiest > probe->client_busiest)
-            probe->client_busiest = client->cpu->busiest;
-        if (client->headroom != NULL && client->headroom->used > probe->headroom_used)
-            probe->headroom_used = client->headroom->used;
-        probe->tcp_retransmits = larger(probe->tcp_retransmits, client->tcp_retransmits);
-    }
-    if (trial->network != NULL) {
-        probe->link_used = trial->network->link_used;
-        probe->round_trip_p50_ns = trial->network->round_trip_p50_ns;
-    }
-}
-
-static double good_per_s(const Ls__Trial *trial, uint32_t limit, int64_t window_ns)
-{
-    uint64_t good = 0;
-
-    for (size_t i = 0; i < trial->n_intervals; i++) {
-        const Ls__Interval *interval = trial->intervals[i];
-        uint64_t slower = limit < interval->n_slower ? interval->slower[limit] : 0;
-
-        good += interval->completed > slower ? interval->completed - slower : 0;
-    }
-    return (double)good / ((double)window_ns / 1e9);
-}
-
-/* Who offered it. */
-static bool fill_clients(Ls__CapacityProbe *probe, const Ls__Trial *trial)
-{
-    probe->clients = calloc(trial->n_clients + 1, sizeof(char *));
-    if (probe->clients == NULL)
-        return false;
-    for (size_t i = 0; i < trial->n_clients; i++) {
-        probe->clients[i] = strdup(trial->clients[i]->agent);
-        if (probe->clients[i] == NULL)
-            return false;
-        probe->n_clients++;
-    }
-    return true;
 }
 
 static bool add_probe(struct search *s, const Ls__Trial *trial, const struct coord_cause *cause)
@@ -242,21 +135,11 @@ static bool add_probe(struct search *s, const Ls__Trial *trial, const struct coo
     if (probe == NULL ||
         !coord_message_string(&probe->kind, coord_capacity_kind_name(point->probe.kind)) ||
         !coord_message_string(&probe->limited_by, coord_limited_by_name(point->limited_by)) ||
-        !coord_message_string(&probe->limited_why, cause->why) ||
-        !coord_message_string(&probe->folder, trial->folder) ||
-        !coord_message_string(&probe->why, worst_reason(trial)) || !fill_clients(probe, trial))
+        !coord_message_string(&probe->limited_why, cause->why))
         return false;
     probe->rate_per_s = point->probe.rate_per_s;
     probe->window_ns = point->probe.window_ns;
-    probe->throughput_per_s = trial->throughput_per_s;
-    probe->good_per_s = good_per_s(trial, point->limit, point->probe.window_ns);
-    if (trial->response_time != NULL) {
-        probe->p50_ns = trial->response_time->p50_ns;
-        probe->p99_ns = trial->response_time->p99_ns;
-        probe->p999_ns = trial->response_time->p999_ns;
-    }
-    fill_costs(probe, trial);
-    return true;
+    return coord_capacity_probe_fill(probe, trial, point->limit);
 }
 
 /* Every new probe changes what the others are worth. */
@@ -277,22 +160,45 @@ static bool update_findings(struct search *s)
     return true;
 }
 
+/* Where the capacity is, as far as is known: nothing at first. Returns out. */
+static const char *say_bounds(const struct search *s, char *out, size_t out_bytes)
+{
+    struct coord_capacity_answer answer;
+    char low[48], high[48];
+
+    coord_capacity_answer(s->capacity, &answer);
+    (void)ls_human_count(answer.low_per_s, low, sizeof(low));
+    (void)ls_human_count(isfinite(answer.high_per_s) ? answer.high_per_s : 0, high, sizeof(high));
+    out[0] = '\0';
+    if (answer.low_per_s > 0 && isfinite(answer.high_per_s))
+        (void)snprintf(out, out_bytes, "; the capacity is from %s/s to %s/s", low, high);
+    else if (answer.low_per_s > 0)
+        (void)snprintf(out, out_bytes, "; the capacity is %s/s or more", low);
+    else if (isfinite(answer.high_per_s))
+        (void)snprintf(out, out_bytes, "; the capacity is below %s/s", high);
+    return out;
+}
+
 static void say_probe(const struct search *s)
 {
     const Ls__CapacityProbe *probe = s->result->probes[s->result->n_probes - 1];
-    struct coord_capacity_answer answer;
-    char rate[48], p99[48], low[48], high[48], by[48] = "";
+    char rate[48], p99[48], by[48] = "", bounds[128];
 
-    coord_capacity_answer(s->capacity, &answer);
+    (void)ls_human_count(probe->rate_per_s, rate, sizeof(rate));
     if (s->r->clients > 1)
         (void)snprintf(by, sizeof(by), " by %zu of %u clients", probe->n_clients, s->r->clients);
-    coord_progress_say(
-        s->r->progress, "%s at %s/s%s: %s (%.3g %% beyond %s, p99 %s); between %s/s and %s/s",
-        probe->kind, ls_human_count(probe->rate_per_s, rate, sizeof(rate)), by, probe->finding,
-        probe->share * 100, probe->limit,
-        ls_human_duration((double)probe->p99_ns, p99, sizeof(p99)),
-        ls_human_count(answer.low_per_s, low, sizeof(low)),
-        isfinite(answer.high_per_s) ? ls_human_count(answer.high_per_s, high, sizeof(high)) : "?");
+    if (strcmp(probe->finding, "useless") == 0) {
+        bool client = strcmp(probe->limited_by, "client") == 0;
+
+        coord_progress_say(s->r->progress, "%s at %s/s%s: %s: %.200s", probe->kind, rate, by,
+                           client ? "the clients were the limit" : "not measured",
+                           client ? probe->limited_why : probe->why);
+        return;
+    }
+    coord_progress_say(s->r->progress, "%s at %s/s%s: %s (%.3g %% beyond %s, p99 %s)%s",
+                       probe->kind, rate, by, probe->finding, probe->share * 100, probe->limit,
+                       ls_human_duration((double)probe->p99_ns, p99, sizeof(p99)),
+                       say_bounds(s, bounds, sizeof(bounds)));
 }
 
 /* The latest confirmation stands for the search; before there is one, the latest probe. */
