@@ -9,6 +9,7 @@
 #include "common/units.h"
 
 #define CONNECTIONS_BUSY 0.9 /* of them, on average */
+#define UNREAD_PART      0.5 /* of the time in flight */
 
 const Ls__Reason *coord_trial_reason(const Ls__Trial *trial, const char *code, Ls__Verdict least)
 {
@@ -83,6 +84,23 @@ static bool is_late(const Ls__Trial *trial, const struct coord_cause_input *in,
     return false;
 }
 
+static double in_flight(const Ls__Trial *trial)
+{
+    return trial->service_time != NULL
+               ? trial->throughput_per_s * trial->service_time->mean_ns / 1e9
+               : 0;
+}
+
+/* Its connections are all in flight, and not for want of reading: what is at its limit is where
+ * most of them wait. A client on a small ration of CPU has something to do all the time long before
+ * that is all it can do, for the fewer answers it finds at a time the more each of them costs. */
+static bool waits_for_server(const Ls__Trial *trial, double connections)
+{
+    return trial->read_delay != NULL && connections > 0 &&
+           in_flight(trial) >= CONNECTIONS_BUSY * connections &&
+           trial->read_delay->mean_ns < UNREAD_PART * trial->service_time->mean_ns;
+}
+
 /* At work, or ready to and kept from it, nearly all the time. */
 static bool is_busy(const Ls__Trial *trial, struct coord_cause *out)
 {
@@ -128,7 +146,8 @@ static bool is_without_cpu(const Ls__Trial *trial, const struct coord_cause_inpu
 {
     if (in->limit_count == 0)
         return is_void(trial, out);
-    return is_busy(trial, out) || (trial->read_delay == NULL && is_void(trial, out));
+    return (!waits_for_server(trial, in->connections) && is_busy(trial, out)) ||
+           (trial->read_delay == NULL && is_void(trial, out));
 }
 
 static bool is_server_cpu(const Ls__Trial *trial, double cpus, struct coord_cause *out)
@@ -197,9 +216,7 @@ static bool is_network(const Ls__Trial *trial, struct coord_cause *out)
 static void say_unknown(const Ls__Trial *trial, double cpus, double connections,
                         struct coord_cause *out)
 {
-    double busy = trial->service_time != NULL
-                      ? trial->throughput_per_s * trial->service_time->mean_ns / 1e9
-                      : 0;
+    double busy = in_flight(trial);
     char cpu[96] = "the server's CPU is not known";
 
     if (trial->server != NULL && cpus > 0)

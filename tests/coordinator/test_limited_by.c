@@ -170,6 +170,28 @@ static void a_client_that_has_no_time_left_is_the_limit(void **state)
     expect(&rig, COORD_LIMITED_BY_SERVER, "4.00 of its 4 CPUs");
 }
 
+/* All of 64 are in flight for 3.2 ms each, at 20,000/s. */
+static void expect_busy(double unread_ns, double service_ns, enum coord_limited_by by,
+                        const char *words)
+{
+    struct rig rig;
+
+    rig_init(&rig);
+    rig.trial->clients[0]->cpu->busiest = 0.99;
+    rig.trial->service_time->mean_ns = service_ns;
+    rig.trial->read_delay = delay(2 * MS);
+    rig.trial->read_delay->mean_ns = unread_ns;
+    expect(&rig, by, words);
+}
+
+static void a_busy_client_is_not_the_limit_where_its_connections_wait_for_the_server(void **state)
+{
+    (void)state;
+    expect_busy(1.59e6, 3.2e6, COORD_LIMITED_BY_UNKNOWN, "64 of 64 requests");
+    expect_busy(1.61e6, 3.2e6, COORD_LIMITED_BY_CLIENT, "had work for 99 %");
+    expect_busy(0.1e6, 2.8e6, COORD_LIMITED_BY_CLIENT, "had work for 99 %"); /* some were free */
+}
+
 static void a_client_is_the_limit_by_what_voids_the_trial(void **state)
 {
     struct rig rig;
@@ -229,6 +251,7 @@ int main(void)
         cmocka_unit_test(a_full_link_and_lost_segments_are_the_networks),
         cmocka_unit_test(a_client_is_the_limit_where_it_was_late_by_a_good_part_of_it),
         cmocka_unit_test(a_client_that_has_no_time_left_is_the_limit),
+        cmocka_unit_test(a_busy_client_is_not_the_limit_where_its_connections_wait_for_the_server),
         cmocka_unit_test(a_client_is_the_limit_by_what_voids_the_trial),
         cmocka_unit_test(limits_that_hold_pardon_a_late_client),
         cmocka_unit_test(without_limits_the_verdict_decides),
