@@ -29,6 +29,25 @@ for (const result of results) {
         if (page.notes.length > 0) lines.push('', ...page.notes.map((note) => `- ${note}`));
     }
 }
+
+// Each plan ranks its own metrics, of those that ran; a page of several plans adds the places up, name by name.
+const standings = new Map();
+
+for (const { target, metrics, places = [] } of results.flatMap((result) => result.standings)) {
+    const sum = standings.get(target) ?? { metrics: 0, places: [0, 0, 0, 0, 0] };
+
+    standings.set(target, { metrics: sum.metrics + metrics, places: sum.places.map((count, i) => count + (places[i] ?? 0)) });
+}
+if (results.length > 1) {
+    const ranked = [...standings].filter(([, { metrics }]) => metrics > 0);
+    const first = (a, b) => a.findIndex((count, i) => count !== b[i]);
+
+    ranked.sort(([, { places: a }], [, { places: b }]) => (b[first(a, b)] ?? 0) - (a[first(a, b)] ?? 0));
+    lines.push('', '### Places, of all plans together', '', row(['target', '1st', '2nd', '3rd', '4th', '5th', 'of']));
+    lines.push(row(['---', ...Array(6).fill('---:')]));
+    for (const [target, { metrics, places }] of ranked) lines.push(row([target, ...places, metrics]));
+    lines.push('', '- Each metric by its own direction, by medians, among those that ran.');
+}
 const text = `${lines.join('\n')}\n`;
 
 if (readme === undefined) process.stdout.write(text);
