@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/host/cgroup_file.h"
 #include "agent/host/proc.h"
 #include "common/clock.h"
 
@@ -49,90 +50,18 @@ struct host_cgroup {
     bool peak_is_reset;
 };
 
-/* ---- files */
-
-static bool join(char out[HOST_CGROUP_PATH + 64], const char *folder, const char *file)
-{
-    int n = snprintf(out, HOST_CGROUP_PATH + 64, "%s/%s", folder, file);
-
-    return n > 0 && n < HOST_CGROUP_PATH + 64;
-}
-
-/* 0 or an errno value. */
-static int put(const char *folder, const char *file, const char *text)
-{
-    char path[HOST_CGROUP_PATH + 64];
-    size_t len = strlen(text);
-    int fd, error = 0;
-
-    if (!join(path, folder, file))
-        return ENAMETOOLONG;
-    fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        return errno;
-    if (write(fd, text, len) != (ssize_t)len)
-        error = errno;
-    (void)close(fd);
-    return error;
-}
-
-static int put_number(const char *folder, const char *file, uint64_t value)
-{
-    char text[24];
-
-    (void)snprintf(text, sizeof(text), "%" PRIu64, value);
-    return put(folder, file, text);
-}
-
-static bool get(const char *folder, const char *file, char *out, size_t out_bytes)
-{
-    char path[HOST_CGROUP_PATH + 64];
-
-    return join(path, folder, file) && host_proc_slurp(path, out, out_bytes) >= 0;
-}
-
-static uint64_t get_number(const char *folder, const char *file)
-{
-    char text[64];
-
-    return get(folder, file, text, sizeof(text)) ? strtoull(text, NULL, 10) : 0;
-}
-
-/* The number behind a word that begins a line. */
-static uint64_t get_keyed(const char *folder, const char *file, const char *key)
-{
-    char text[2048];
-    size_t len = strlen(key);
-
-    if (!get(folder, file, text, sizeof(text)))
-        return 0;
-    for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, key, len) == 0 && line[len] == ' ')
-            return strtoull(line + len, NULL, 10);
-    }
-    return 0;
-}
-
-static bool has(const char *folder, const char *file)
-{
-    char path[HOST_CGROUP_PATH + 64];
-
-    return join(path, folder, file) && access(path, F_OK) == 0;
-}
-
 /* ---- where */
 
 /* Tried by a child, for not every group takes processes that may be made (threaded ones, foreign
  * ones). Between fork and exit it does nothing but write. */
 static bool takes_processes(const char *above)
 {
-    char folder[HOST_CGROUP_PATH + 64], path[HOST_CGROUP_PATH + 64];
+    char folder[HOST_CGROUP_FILE], path[HOST_CGROUP_FILE];
     int fd, status = 1;
     pid_t pid;
 
     if (snprintf(folder, sizeof(folder), "%s/%s-try", above, host.owner) >= (int)sizeof(folder) ||
-        !join(path, folder, "cgroup.procs") || mkdir(folder, 0755) != 0)
+        !host_cgroup_path(path, folder, "cgroup.procs") || mkdir(folder, 0755) != 0)
         return false;
     fd = open(path, O_WRONLY | O_CLOEXEC);
     pid = fd >= 0 ? fork() : -1;
@@ -185,20 +114,20 @@ static void look(void)
 
 int host_cgroup_join(const char *folder)
 {
-    return put(folder, "cgroup.procs", "0");
+    return host_cgroup_put(folder, "cgroup.procs", "0");
 }
 
 /* Calls visit for each group right below one, which is this deep below where it all began. */
 static void each_below(const char *folder, unsigned depth,
                        void (*visit)(const char *folder, unsigned depth))
 {
-    char path[HOST_CGROUP_PATH + 64];
+    char path[HOST_CGROUP_FILE];
     struct dirent *entry;
     DIR *dir = depth < BELOW_MAX ? opendir(folder) : NULL;
 
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
         if (entry->d_type == DT_DIR && strcmp(entry->d_name, ".") != 0 &&
-            strcmp(entry->d_name, "..") != 0 && join(path, folder, entry->d_name))
+            strcmp(entry->d_name, "..") != 0 && host_cgroup_path(path, folder, entry->d_name))
             visit(path, depth + 1);
     }
     if (dir != NULL)
@@ -210,7 +139,7 @@ static void kill_listed(const char *folder)
     char text[PROCS_MAX];
     char *at = text;
 
-    if (!get(folder, "cgroup.procs", text, sizeof(text)))
+    if (!host_cgroup_get(folder, "cgroup.procs", text, sizeof(text)))
         return;
     for (;;) {
         char *end;
@@ -233,17 +162,17 @@ static void kill_with_below(const char *folder, unsigned depth)
 /* Frozen, those below with it, so that nothing forks and no number changes hands meanwhile. */
 static void kill_frozen(const char *folder)
 {
-    bool v1 = put(folder, "freezer.state", "FROZEN") == 0;
+    bool v1 = host_cgroup_put(folder, "freezer.state", "FROZEN") == 0;
 
-    if (!v1 && put(folder, "cgroup.freeze", "1") != 0)
+    if (!v1 && host_cgroup_put(folder, "cgroup.freeze", "1") != 0)
         return;
     kill_with_below(folder, 0);
-    (void)put(folder, v1 ? "freezer.state" : "cgroup.freeze", v1 ? "THAWED" : "0");
+    (void)host_cgroup_put(folder, v1 ? "freezer.state" : "cgroup.freeze", v1 ? "THAWED" : "0");
 }
 
 void host_cgroup_kill(const char *folder)
 {
-    if (put(folder, "cgroup.kill", "1") != 0)
+    if (host_cgroup_put(folder, "cgroup.kill", "1") != 0)
         kill_frozen(folder);
 }
 
@@ -290,7 +219,7 @@ static bool is_ours(const char *above, char procs[PROCS_MAX])
 {
     char *at = procs;
 
-    if (!get(above, "cgroup.procs", procs, PROCS_MAX))
+    if (!host_cgroup_get(above, "cgroup.procs", procs, PROCS_MAX))
         return false;
     for (;;) {
         char *end;
@@ -319,7 +248,7 @@ static int make_room(const char *above)
     if (mkdir(leaf, 0755) != 0 && errno != EEXIST)
         return errno;
     for (char *pid = strtok_r(procs, "\n", &rest); pid != NULL; pid = strtok_r(NULL, "\n", &rest)) {
-        int error = put(leaf, "cgroup.procs", pid);
+        int error = host_cgroup_put(leaf, "cgroup.procs", pid);
 
         if (error != 0 && error != ESRCH)
             return error;
@@ -336,18 +265,18 @@ static int pass_on(const struct host_cgroup *g, const char *controller, const ch
 
     if (g->at[TREE_V2][0] == '\0')
         return ENOENT;
-    if (has(g->at[TREE_V2], file))
+    if (host_cgroup_has(g->at[TREE_V2], file))
         return 0;
     (void)snprintf(word, sizeof(word), "+%s", controller);
     (void)pthread_mutex_lock(&host.lock);
-    error = put(above, "cgroup.subtree_control", word);
+    error = host_cgroup_put(above, "cgroup.subtree_control", word);
     if (error == EBUSY) {
         error = make_room(above);
         if (error == 0)
-            error = put(above, "cgroup.subtree_control", word);
+            error = host_cgroup_put(above, "cgroup.subtree_control", word);
     }
     (void)pthread_mutex_unlock(&host.lock);
-    if (error == 0 && !has(g->at[TREE_V2], file))
+    if (error == 0 && !host_cgroup_has(g->at[TREE_V2], file))
         error = ENOENT;
     return error;
 }
@@ -381,14 +310,15 @@ static enum ls_err limit_memory(struct host_cgroup *g, uint64_t bytes, struct ls
     }
     if (g->memory == TREE_V2) {
         g->memory_by = "memory.max";
-        (void)put(g->at[TREE_V2], "memory.swap.max", "0"); /* without swap there is no such file */
+        (void)host_cgroup_put(g->at[TREE_V2], "memory.swap.max",
+                              "0"); /* without swap there is no such file */
     } else {
         g->memory_by = "memory.limit_in_bytes";
-        (void)put(g->at[TREE_MEMORY], "memory.swappiness", "0");
+        (void)host_cgroup_put(g->at[TREE_MEMORY], "memory.swappiness", "0");
     }
-    error = put_number(g->at[g->memory], g->memory_by, bytes);
+    error = host_cgroup_put_number(g->at[g->memory], g->memory_by, bytes);
     if (error == 0 && g->memory == TREE_MEMORY)
-        (void)put_number(g->at[TREE_MEMORY], "memory.memsw.limit_in_bytes", bytes);
+        (void)host_cgroup_put_number(g->at[TREE_MEMORY], "memory.memsw.limit_in_bytes", bytes);
     return error == 0 ? LS_OK : refuse("memory", "memory", error, diag);
 }
 
@@ -403,30 +333,31 @@ static enum ls_err limit_processes(struct host_cgroup *g, uint32_t count, struct
         g->pids = TREE_V2;
     }
     g->processes_by = "pids.max";
-    error = put_number(g->at[g->pids], g->processes_by, count);
+    error = host_cgroup_put_number(g->at[g->pids], g->processes_by, count);
     return error == 0 ? LS_OK : refuse("processes", "pids", error, diag);
 }
 
 static void make_folders(struct host_cgroup *g, const char *name)
 {
     if (make_folder(g, TREE_V2, name))
-        g->kills_by = has(g->at[TREE_V2], "cgroup.kill") ? "cgroup.kill" : "cgroup.freeze";
+        g->kills_by =
+            host_cgroup_has(g->at[TREE_V2], "cgroup.kill") ? "cgroup.kill" : "cgroup.freeze";
     else if (make_folder(g, TREE_FREEZER, name))
         g->kills_by = "cgroup freezer";
-    if (g->at[TREE_V2][0] != '\0' && has(g->at[TREE_V2], "memory.max"))
+    if (g->at[TREE_V2][0] != '\0' && host_cgroup_has(g->at[TREE_V2], "memory.max"))
         g->memory = TREE_V2;
     else if (make_folder(g, TREE_MEMORY, name))
         g->memory = TREE_MEMORY;
-    if (g->at[TREE_V2][0] != '\0' && has(g->at[TREE_V2], "pids.max"))
+    if (g->at[TREE_V2][0] != '\0' && host_cgroup_has(g->at[TREE_V2], "pids.max"))
         g->pids = TREE_V2;
     (void)make_folder(g, TREE_CPUACCT, name); /* nanoseconds, where cpu.stat has microseconds */
 }
 
 static void open_peak(struct host_cgroup *g)
 {
-    char path[HOST_CGROUP_PATH + 64];
+    char path[HOST_CGROUP_FILE];
 
-    if (g->memory == TREE_V2 && join(path, g->at[TREE_V2], "memory.peak"))
+    if (g->memory == TREE_V2 && host_cgroup_path(path, g->at[TREE_V2], "memory.peak"))
         g->peak_fd = open(path, O_RDWR | O_CLOEXEC);
 }
 
@@ -530,7 +461,7 @@ static uint64_t read_peak(struct host_cgroup *g)
     if (!g->peak_is_reset)
         return 0;
     if (g->memory == TREE_MEMORY)
-        return get_number(g->at[TREE_MEMORY], "memory.max_usage_in_bytes");
+        return host_cgroup_get_number(g->at[TREE_MEMORY], "memory.max_usage_in_bytes");
     return pread(g->peak_fd, text, sizeof(text) - 1, 0) > 0 ? strtoull(text, NULL, 10) : 0;
 }
 
@@ -538,15 +469,17 @@ void host_cgroup_read(struct host_cgroup *g, struct host_cgroup_use *out)
 {
     *out = (struct host_cgroup_use){ 0 };
     if (g->at[TREE_CPUACCT][0] != '\0')
-        out->cpu_ns = (int64_t)get_number(g->at[TREE_CPUACCT], "cpuacct.usage");
+        out->cpu_ns = (int64_t)host_cgroup_get_number(g->at[TREE_CPUACCT], "cpuacct.usage");
     else if (g->at[TREE_V2][0] != '\0')
-        out->cpu_ns = (int64_t)get_keyed(g->at[TREE_V2], "cpu.stat", "usage_usec") * LS_NS_PER_US;
+        out->cpu_ns =
+            (int64_t)host_cgroup_get_keyed(g->at[TREE_V2], "cpu.stat", "usage_usec") * LS_NS_PER_US;
     if (g->memory == TREE_V2) {
-        out->memory_bytes = get_number(g->at[TREE_V2], "memory.current");
-        out->oom_kills = get_keyed(g->at[TREE_V2], "memory.events", "oom_kill");
+        out->memory_bytes = host_cgroup_get_number(g->at[TREE_V2], "memory.current");
+        out->oom_kills = host_cgroup_get_keyed(g->at[TREE_V2], "memory.events", "oom_kill");
     } else if (g->memory == TREE_MEMORY) {
-        out->memory_bytes = get_number(g->at[TREE_MEMORY], "memory.usage_in_bytes");
-        out->oom_kills = get_keyed(g->at[TREE_MEMORY], "memory.oom_control", "oom_kill");
+        out->memory_bytes = host_cgroup_get_number(g->at[TREE_MEMORY], "memory.usage_in_bytes");
+        out->oom_kills =
+            host_cgroup_get_keyed(g->at[TREE_MEMORY], "memory.oom_control", "oom_kill");
     }
     out->memory_peak_bytes = read_peak(g);
 }
@@ -554,7 +487,8 @@ void host_cgroup_read(struct host_cgroup *g, struct host_cgroup_use *out)
 void host_cgroup_reset_peak(struct host_cgroup *g)
 {
     if (g->memory == TREE_MEMORY)
-        g->peak_is_reset = put(g->at[TREE_MEMORY], "memory.max_usage_in_bytes", "0") == 0;
+        g->peak_is_reset =
+            host_cgroup_put(g->at[TREE_MEMORY], "memory.max_usage_in_bytes", "0") == 0;
     else if (g->peak_fd >= 0)
         g->peak_is_reset = pwrite(g->peak_fd, "reset\n", 6, 0) == 6;
 }
@@ -567,7 +501,8 @@ const char *host_cgroup_describe(char *out, size_t out_bytes)
     look();
     out[0] = '\0';
     if (host.above[TREE_V2][0] != '\0') {
-        (void)get(host.above[TREE_V2], "cgroup.controllers", available, sizeof(available));
+        (void)host_cgroup_get(host.above[TREE_V2], "cgroup.controllers", available,
+                              sizeof(available));
         available[strcspn(available, "\n")] = '\0';
         used =
             (size_t)snprintf(out, out_bytes, "v2%s%s", available[0] != '\0' ? " " : "", available);
@@ -606,10 +541,10 @@ static void sweep(const char *above)
     struct dirent *entry;
 
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        char path[HOST_CGROUP_PATH + 64];
+        char path[HOST_CGROUP_FILE];
 
         if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0 || !is_orphan(entry->d_name) ||
-            !join(path, above, entry->d_name))
+            !host_cgroup_path(path, above, entry->d_name))
             continue;
         host_cgroup_kill(path);
         (void)host_cgroup_remove(path);
