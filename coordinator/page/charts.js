@@ -88,10 +88,10 @@ LS.charts = (() => {
     };
   }
 
-  /* All of what is there; one point alone does not stand at the edge of a hundred times as much. */
+  /* All of what is there. One point alone, which uPlot would put at the edge of a hundred seconds, gets one. */
   function wide(u, low, high) {
-    if (low === null || low === undefined) return [0, 1];
-    return low === high ? [low, low + 1] : [low, high];
+    const xs = u.data[0];
+    return xs.length === 0 ? [0, 1] : xs.length === 1 ? [xs[0], xs[0] + 1] : [low, high];
   }
 
   /* chart({title, hint, label, x: {unit, log, name}, y: {unit, log, name}, lines: [{label, colour,

@@ -1,7 +1,13 @@
 "use strict";
-/* Figures of trials that both pages show: bars, repetitions as dots, start offsets. */
+/* What both pages show of trials: reasons, bars, repetitions as dots, start offsets. */
 LS.figures = (() => {
-  const { el, human, table, picker, charts } = LS;
+  const { el, human, table, picker, folded, charts } = LS;
+
+  /* Of a verdict: the gravest, which come first; a long campaign may have hundreds. */
+  function reasons(all) {
+    const most = 8, list = (some) => el("ul", null, some.map(([kind, why]) => el("li", null, el("span", { class: kind || null }, why))));
+    return [all.length > 0 ? list(all.slice(0, most)) : null, all.length > most ? folded(`${all.length - most} more reasons`, () => list(all.slice(most))) : null];
+  }
 
   function bars(of, targets) {
     const most = Math.max(...of.rows.map((row) => Math.max(row[2], row[4], row[6]))) || 1;
@@ -86,5 +92,5 @@ LS.figures = (() => {
     }) : null;
   }
 
-  return { bars, chosen, repetitions, startOffsets };
+  return { reasons, bars, chosen, repetitions, startOffsets };
 })();

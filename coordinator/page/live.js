@@ -165,7 +165,7 @@
     results.replaceChildren(...[r.workloads.map((w) => [el("h3", null, w.name), paragraphs(w.load), table(w.summary, `Summary of ${w.name}, so far`), w.ratios.rows.length > 0 ? table(w.ratios, `Beside the best of ${w.name}, so far`) : null, said(w.comparisons), said(w.notes), w.bars.map((of) => figures.bars(of, r.targets))]),
       r.trials.rows.length > 0 ? [el("h3", null, "Repetitions"), figures.repetitions(r, picked), LS.longTable(r.trials, newest)] : null,
       r.agents.rows.length > 0 ? [el("h3", null, "Clients of the trials so far"), figures.startOffsets(r.agents.rows), LS.longTable(r.agents, "Clients, trial by trial")] : null].flat(Infinity).filter((x) => x));
-    banner.replaceChildren(...r.verdict.map(([style, text]) => el("div", { class: `banner ${style || "good"}` }, el("p", { class: "word" }, text), said(r.reasons))));
+    banner.replaceChildren(...r.verdict.map(([style, text]) => el("div", { class: `banner ${style || "good"}` }, el("p", { class: "word" }, text), figures.reasons(r.reasons))));
   }
 
   function showSaid() {

@@ -19,7 +19,7 @@
     return el("div", { class: `banner ${style || "good"}`, role: "status", id: "verdict" },
       el("p", { class: "word" }, mark + text),
       D.run_status === "complete" ? null : el("p", { class: "bad" }, `This run is ${D.run_status}.`),
-      D.reasons.length > 0 ? el("ul", null, D.reasons.map(([kind, why]) => el("li", null, el("span", { class: kind }, why)))) : null);
+      figures.reasons(D.reasons));
   }
 
   /* ---- 2: comparison */
