@@ -67,24 +67,24 @@ void coord_part_network(const Ls__Trial *trial, struct coord_say *to)
 static void say_answer(const Ls__Trial *trial, struct coord_say *to)
 {
     const Ls__CapacityResult *found = trial->capacity;
-    char rate[48], low[48], high[48], took[48], range[128], hosts[64] = "";
+    char rate[48], low[48], high[48], took[48], range[128] = "", hosts[64] = "";
 
     if (found->rate_per_s <= 0) {
         say(to, COORD_STYLE_BAD, "%.64s: no capacity found: %.400s", trial->target, found->why);
         return;
     }
     if (found->high_per_s > 0)
-        (void)snprintf(range, sizeof(range), "%s to %s",
+        (void)snprintf(range, sizeof(range), " (%s to %s)",
                        ls_human_count(found->low_per_s, low, sizeof(low)),
                        ls_human_count(found->high_per_s, high, sizeof(high)));
-    else
-        (void)snprintf(range, sizeof(range), "%s or more",
+    else if (found->low_per_s > 0)
+        (void)snprintf(range, sizeof(range), " (%s or more)",
                        ls_human_count(found->low_per_s, low, sizeof(low)));
     if (found->clients > 1)
         (void)snprintf(hosts, sizeof(hosts), ", offered by %u of %u clients", found->clients_used,
                        found->clients);
     say(to, found->settled ? COORD_STYLE_GOOD : COORD_STYLE_WARN,
-        "%.64s: capacity %s%s requests/s (%s)%s, limited by: %.16s, %s after %zu probes in %s: "
+        "%.64s: capacity %s%s requests/s%s%s, limited by: %.16s, %s after %zu probes in %s: "
         "%.320s",
         trial->target,
         strcmp(found->limited_by, "client") == 0 || found->high_per_s <= 0 ? "at least " : "",

@@ -64,14 +64,16 @@ static const struct coord_column probe_columns[] = {
 
 static void probe_row(const Ls__CapacityProbe *probe, struct coord_table *out)
 {
+    bool told = strcmp(probe->finding, "useless") != 0;
+
     coord_table_text(out, probe->kind, COORD_STYLE_NONE);
     coord_table_number(out, probe->rate_per_s, COORD_UNIT_PER_S);
     coord_table_number(out, probe->throughput_per_s, COORD_UNIT_PER_S);
     coord_table_number(out, probe->good_per_s, COORD_UNIT_PER_S);
     coord_table_maybe(out, probe->p99_ns > 0, (double)probe->p50_ns, COORD_UNIT_NS);
     coord_table_maybe(out, probe->p99_ns > 0, (double)probe->p99_ns, COORD_UNIT_NS);
-    coord_table_maybe(out, probe->p99_ns > 0, probe->share, COORD_UNIT_SHARE);
-    coord_table_text(out, probe->limit, COORD_STYLE_NONE);
+    coord_table_maybe(out, told, probe->share, COORD_UNIT_SHARE);
+    coord_table_text(out, told ? probe->limit : "", COORD_STYLE_NONE);
     coord_table_text(out, probe->finding,
                      strcmp(probe->finding, "breaks") == 0 ? COORD_STYLE_WARN : COORD_STYLE_NONE);
     coord_table_maybe(out, probe->server_cores_used > 0, probe->server_cores_used,

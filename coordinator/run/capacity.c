@@ -248,6 +248,7 @@ static void go_search(struct coord_capacity *c)
 static void at_least(struct coord_capacity *c, double rate)
 {
     c->answer.limited_by = COORD_LIMITED_BY_CLIENT;
+    c->p.holds = coord_points_held_up_to(&c->p, fmin(rate, c->ceiling)); /* or it was luck */
     if (c->p.holds <= 0)
         finish(c, false, "the clients cannot offer %g/s, and nothing less was seen to hold", rate);
     else if (c->stage <= STAGE_SEARCH && affordable(c, 0))

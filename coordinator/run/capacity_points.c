@@ -488,6 +488,20 @@ bool coord_points_within(const struct coord_points *c, size_t at)
     return true;
 }
 
+double coord_points_held_up_to(const struct coord_points *c, double rate_per_s)
+{
+    double most = 0;
+
+    for (size_t i = 0; i < c->count; i++) {
+        double rate = c->points[i].probe.rate_per_s;
+
+        if (c->points[i].verdict != COORD_USELESS && rate <= rate_per_s && rate < c->breaks &&
+            excess(c, i) <= 1)
+            most = fmax(most, rate);
+    }
+    return most;
+}
+
 bool coord_points_drifts(const struct coord_points *c, size_t at)
 {
     const struct coord_tally *t = &c->tallies[at];

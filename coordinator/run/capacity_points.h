@@ -54,6 +54,8 @@ double coord_points_half_width(const struct coord_points *c); /* of the line's i
 bool coord_points_narrow(const struct coord_points *c); /* is the answer as precise as asked? */
 /* The best rate to stand for: a little below the crossing, where the limits hold. */
 double coord_points_candidate(const struct coord_points *c);
+/* The largest rate up to that one at which the limits were seen to hold; 0: none. */
+double coord_points_held_up_to(const struct coord_points *c, double rate_per_s);
 /* Did the server change while this was measured, by more than half of what is allowed? */
 bool coord_points_drifts(const struct coord_points *c, size_t at);
 /* Did it get better within its probes, again and again, as one does that is started for each of

@@ -20,6 +20,7 @@ struct fleet {
     double host_max;      /* what one can offer */
     double calibrated;    /* what one is said to be good for; 0: unknown */
     uint32_t stumbles_at; /* the probe, from 1, in which the clients are the limit for once */
+    double later_max;     /* what one can offer from the fourth probe on; 0: as before */
 };
 
 struct outcome {
@@ -68,8 +69,10 @@ static void search(const struct fleet *fleet, struct outcome *out)
 
     assert_int_equal(coord_capacity_create(&settings, &capacity, NULL), LS_OK);
     while (coord_capacity_next(capacity, &probe)) {
-        bool struck = probe.rate_per_s > probe.hosts * fleet->host_max ||
-                      probe.index + 1 == fleet->stumbles_at;
+        double host_max =
+            fleet->later_max > 0 && probe.index >= 3 ? fleet->later_max : fleet->host_max;
+        bool struck =
+            probe.rate_per_s > probe.hosts * host_max || probe.index + 1 == fleet->stumbles_at;
         const struct coord_capacity_seen seen = { .batches = batches,
                                                   .batch_count = COORD_CAPACITY_BATCHES,
                                                   .limited_by = struck ? COORD_LIMITED_BY_CLIENT
@@ -247,6 +250,22 @@ static void too_few_hosts_make_it_a_lower_bound(void **state)
     assert_true(isinf(outcome.answer.high_per_s));
 }
 
+/* What held once, when the clients could, is no answer after they could not offer even less. */
+static void the_lower_bound_is_below_what_the_clients_could_not_offer(void **state)
+{
+    const struct fleet fleet = { .hosts = 1, .host_max = 1e6, .later_max = 1500 };
+    struct outcome outcome;
+
+    (void)state;
+    search(&fleet, &outcome);
+    assert_int_equal(outcome.answer.limited_by, COORD_LIMITED_BY_CLIENT);
+    assert_true(outcome.answer.rate_per_s >= 1000);
+    for (size_t i = 0; i < outcome.count; i++)
+        assert_true(outcome.points[i].verdict != COORD_USELESS ||
+                    outcome.points[i].probe.rate_per_s > outcome.answer.rate_per_s);
+    assert_true(outcome.answer.low_per_s <= outcome.answer.rate_per_s);
+}
+
 static void the_same_search_takes_the_same_hosts(void **state)
 {
     const struct fleet fleet = { .hosts = 8, .host_max = 1700 };
@@ -274,6 +293,7 @@ int main(void)
         cmocka_unit_test(hosts_do_not_come_and_go_in_the_search),
         cmocka_unit_test(a_stumble_brings_in_nobody),
         cmocka_unit_test(too_few_hosts_make_it_a_lower_bound),
+        cmocka_unit_test(the_lower_bound_is_below_what_the_clients_could_not_offer),
         cmocka_unit_test(the_same_search_takes_the_same_hosts),
     };
 

@@ -19,13 +19,17 @@ groups=/sys/fs/cgroup/cpu/lockstep-e2e-$$
 [ -d /sys/fs/cgroup/cpu ] || skip 'no CPU control group of version 1 here'
 trap 'rmdir "$groups"-* 2>/dev/null || :' EXIT
 
+has_agent() {
+    test -n "$(agent_of "$1")"
+}
+
 # ration HOST: its agent, from now on; in a group of its own, which is empty when the agent has ended.
 ration() {
     group=$groups-$1
     mkdir "$group" 2>/dev/null || skip 'control groups are not ours to make'
     echo "$period" >"$group/cpu.cfs_period_us" 2>/dev/null || skip 'no CPU quota here'
     echo "$quota" >"$group/cpu.cfs_quota_us" 2>/dev/null || skip 'no CPU quota here'
-    wait_until 10 test -n "$(agent_of "$1")"
+    wait_until 30 has_agent "$1"
     agent_of "$1" >"$group/cgroup.procs"
 }
 
