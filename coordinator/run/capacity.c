@@ -11,11 +11,10 @@
 #include "common/attr.h"
 #include "common/rng.h"
 #include "coordinator/run/capacity_hosts.h"
+#include "coordinator/run/capacity_internal.h"
 #include "coordinator/run/capacity_points.h"
 
-/* Independent answers beyond the limit that a probe should see if the limit is just met. */
-#define TAIL_BRACKET 20.0
-#define TAIL_SEARCH  30.0
+#define TAIL_SEARCH 30.0 /* as COORD_CAPACITY_TAIL_BRACKET, of those near the crossing */
 
 #define MISFIT_MOST   5.0
 #define STEP_LEAST    0.02 /* of a rate, on either side of the crossing */
@@ -46,6 +45,8 @@ struct coord_capacity {
     uint32_t confirms;
     double confirmed;    /* 0: not yet */
     size_t confirmed_at; /* which point that was */
+    double refuted;      /* the lowest rate whose confirmation failed since; INFINITY: none */
+    double held_above;   /* where it should have broken in the end, and did not */
     bool unresolved;     /* nothing that was seen is an answer */
     uint32_t deaths;
     uint32_t useless;
@@ -84,49 +85,13 @@ static double strictest(const struct coord_capacity *c)
  */
 static int64_t window_for(const struct coord_capacity *c, double rate_per_s, double tail)
 {
-    double dispersion = tail > TAIL_BRACKET ? c->p.dispersion[c->p.fitted ? c->p.fit_limit : 0] : 1;
+    double dispersion =
+        tail > COORD_CAPACITY_TAIL_BRACKET ? c->p.dispersion[c->p.fitted ? c->p.fit_limit : 0] : 1;
     double ns = tail * dispersion / strictest(c) / rate_per_s * 1e9;
 
     if (ns > (double)c->set.probe_most_ns)
         return c->set.probe_most_ns;
     return ns > (double)c->set.probe_ns ? (int64_t)ns : c->set.probe_ns;
-}
-
-static enum ls_err check(const struct coord_capacity_settings *s, struct ls_diag *diag)
-{
-    double least = 1;
-
-    if (s->limit_count < 1 || s->limit_count > COORD_CAPACITY_LIMITS_MAX)
-        return ls_fail(diag, LS_ERANGE, "%zu limits: a search needs 1 to %u", s->limit_count,
-                       COORD_CAPACITY_LIMITS_MAX);
-    for (size_t i = 0; i < s->limit_count; i++) {
-        if (!(s->limits[i].allowed_share > 0 && s->limits[i].allowed_share < 1))
-            return ls_fail(diag, LS_ERANGE, "limit %s: its share has to be between 0 and 1",
-                           s->limits[i].name);
-        if (!s->limits[i].coarse)
-            least = fmin(least, s->limits[i].allowed_share);
-    }
-    if (!(s->least_per_s > 0 && s->least_per_s <= s->first_per_s &&
-          s->first_per_s <= s->most_per_s && isfinite(s->most_per_s)))
-        return ls_fail(diag, LS_ERANGE,
-                       "rates from %g/s over %g/s to %g/s: they have to grow from above 0",
-                       s->least_per_s, s->first_per_s, s->most_per_s);
-    if (s->probe_ns <= 0 || s->probe_most_ns < s->probe_ns || s->confirm_ns <= 0 ||
-        !(s->precision > 0 && s->precision < 1) || !(s->above > 0))
-        return ls_fail(diag, LS_ERANGE, "lengths of probes, precision: they have to be above 0");
-    if (s->budget_ns < 4 * (s->probe_ns + s->overhead_ns) + 2 * (s->confirm_ns + s->overhead_ns))
-        return ls_fail(diag, LS_ERANGE,
-                       "a budget of %.0f s is less than four probes of %.0f s and two "
-                       "confirmations of %.0f s take, with %.1f s around each",
-                       (double)s->budget_ns / 1e9, (double)s->probe_ns / 1e9,
-                       (double)s->confirm_ns / 1e9, (double)s->overhead_ns / 1e9);
-    if (TAIL_BRACKET / least / s->most_per_s * 1e9 > (double)s->probe_most_ns)
-        return ls_fail(diag, LS_ERANGE,
-                       "one request in %.0f may break a limit: at %g/s that takes probes of %.0f s "
-                       "to see, and they are at most %.0f s: allow longer ones and a larger budget",
-                       1 / least, s->most_per_s, TAIL_BRACKET / least / s->most_per_s,
-                       (double)s->probe_most_ns / 1e9);
-    return LS_OK;
 }
 
 /* ---- the next probe */
@@ -153,6 +118,20 @@ static void plan(struct coord_capacity *c, enum coord_capacity_kind kind, double
         c->hosts.least = hosts;
 }
 
+/* Probes that contradict each other are a reason of their own. */
+static void add_change(struct coord_capacity *c)
+{
+    size_t used = strlen(c->answer.why);
+    bool worse;
+    double held, broke;
+
+    if (coord_points_changed(&c->p, &worse, &held, &broke))
+        (void)snprintf(c->answer.why + used, sizeof(c->answer.why) - used,
+                       "; the server got %s: the limits %s at %g/s, and later %s at %g/s",
+                       worse ? "worse" : "better", worse ? "held" : "were broken",
+                       worse ? held : broke, worse ? "were broken" : "held", worse ? broke : held);
+}
+
 static void finish(struct coord_capacity *c, bool settled, const char *fmt, ...) LS_PRINTF(3, 4);
 static void finish(struct coord_capacity *c, bool settled, const char *fmt, ...)
 {
@@ -164,6 +143,8 @@ static void finish(struct coord_capacity *c, bool settled, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(c->answer.why, sizeof(c->answer.why), fmt, ap);
     va_end(ap);
+    if (!settled)
+        add_change(c);
 }
 
 /* Is there time for a probe, and both confirmations after it? */
@@ -180,7 +161,7 @@ static bool affordable(const struct coord_capacity *c, int64_t window_ns)
 
 static int64_t confirm_window(const struct coord_capacity *c, double rate)
 {
-    int64_t seen_ns = window_for(c, rate, TAIL_BRACKET);
+    int64_t seen_ns = window_for(c, rate, COORD_CAPACITY_TAIL_BRACKET);
 
     return seen_ns > c->set.confirm_ns ? seen_ns : c->set.confirm_ns;
 }
@@ -248,7 +229,7 @@ static void go_search(struct coord_capacity *c)
 static void at_least(struct coord_capacity *c, double rate)
 {
     c->answer.limited_by = COORD_LIMITED_BY_CLIENT;
-    c->p.holds = coord_points_held_up_to(&c->p, fmin(rate, c->ceiling)); /* or it was luck */
+    c->p.holds = coord_points_held_below(&c->p, rate); /* or it was luck */
     if (c->p.holds <= 0)
         finish(c, false, "the clients cannot offer %g/s, and nothing less was seen to hold", rate);
     else if (c->stage <= STAGE_SEARCH && affordable(c, 0))
@@ -291,7 +272,7 @@ static void go_bracket(struct coord_capacity *c)
                c->ceiling);
         return;
     }
-    window_ns = window_for(c, clipped(c, rate), TAIL_BRACKET);
+    window_ns = window_for(c, clipped(c, rate), COORD_CAPACITY_TAIL_BRACKET);
     if (affordable(c, window_ns))
         plan(c, COORD_PROBE_BRACKET, rate, window_ns);
     else if (c->ceiling_by == COORD_LIMITED_BY_CLIENT)
@@ -328,7 +309,7 @@ static void client_was_the_limit(struct coord_capacity *c, const struct coord_ca
     c->ceiling = fmin(c->ceiling, rate * 0.999);
     c->ceiling_by = COORD_LIMITED_BY_CLIENT;
     lower = c->p.holds > 0 ? sqrt(c->p.holds * rate) : rate / 2;
-    window_ns = window_for(c, lower, TAIL_BRACKET);
+    window_ns = window_for(c, lower, COORD_CAPACITY_TAIL_BRACKET);
     if (c->stage == STAGE_CONFIRM && c->confirms < CONFIRMS_MOST &&
         affordable(c, probe->window_ns)) {
         go_confirm(c, rate * CLIENT_LOWER); /* it had held, for a while */
@@ -351,9 +332,10 @@ static void useless(struct coord_capacity *c, const struct coord_capacity_point 
     c->deaths += died;
     c->useless++;
     if (c->deaths >= DEATHS_MOST) {
-        finish(c, false, "%u probes ended early, the last at %g/s%s%.160s", c->deaths,
+        finish(c, false, "%u probes ended early, the last at %g/s%s%.160s%s", c->deaths,
                point->probe.rate_per_s, seen->why != NULL ? ": " : "",
-               seen->why != NULL ? seen->why : "");
+               seen->why != NULL ? seen->why : "",
+               c->p.holds > 0 ? "; below that the limits were seen to hold" : "");
         return;
     }
     if (!died && point->limited_by == COORD_LIMITED_BY_CLIENT) {
@@ -447,6 +429,7 @@ static void after_confirm(struct coord_capacity *c, size_t at)
     if (coord_points_within(&c->p, at)) {
         c->confirmed = rate;
         c->confirmed_at = at;
+        c->refuted = INFINITY;
         if (rate * (1 + c->set.above) > c->ceiling) {
             c->answer.limited_by = c->ceiling_by;
             finish(c, false, "the limits held at %g/s; %g/s is more than %s", rate,
@@ -462,6 +445,7 @@ static void after_confirm(struct coord_capacity *c, size_t at)
     }
     if (c->confirmed >= rate)
         c->confirmed = 0; /* it was luck */
+    c->refuted = fmin(c->refuted, rate);
     lower = lower_than(c, rate);
     if (c->confirms < CONFIRMS_MOST && lower >= c->set.least_per_s &&
         affordable(c, 2 * c->set.confirm_ns + c->set.overhead_ns))
@@ -502,6 +486,7 @@ static void after_above(struct coord_capacity *c, size_t at)
                                                              c->p.points[at].probe.rate_per_s)
                                                       : c->p.points[at].probe.rate_per_s);
         c->confirmed_at = at;
+        c->held_above = c->p.points[at].probe.rate_per_s;
         say_open(c, c->p.points[at].probe.rate_per_s);
     }
 }
@@ -511,7 +496,7 @@ enum ls_err coord_capacity_create(const struct coord_capacity_settings *settings
 {
     struct coord_capacity *c;
     struct ls_rng rng;
-    enum ls_err rc = check(settings, diag);
+    enum ls_err rc = coord_capacity_check(settings, diag);
 
     if (rc != LS_OK)
         return rc;
@@ -526,6 +511,7 @@ enum ls_err coord_capacity_create(const struct coord_capacity_settings *settings
     ls_rng_init(&rng, settings->seed, 0);
     c->up = ls_rng_below(&rng, 2) == 1;
     c->ceiling = settings->most_per_s;
+    c->refuted = INFINITY;
     coord_hosts_init(&c->hosts, settings->hosts, settings->all_hosts);
     coord_points_judge(&c->p);
     go_bracket(c);
@@ -608,9 +594,13 @@ void coord_capacity_answer(const struct coord_capacity *c, struct coord_capacity
     if (c->unresolved)
         return;
     out->rate_per_s = best > 0 ? best : coord_points_candidate(&c->p);
+    if (c->confirmed <= 0 && out->rate_per_s >= c->refuted)
+        out->rate_per_s = coord_points_held_below(&c->p, c->refuted);
     out->found = out->rate_per_s > 0;
     out->low_per_s = fmin(c->p.fitted ? c->p.fit.low : c->p.surely_holds, out->rate_per_s);
     out->high_per_s = fmax(c->p.fitted ? c->p.fit.high : c->p.surely_breaks, out->rate_per_s);
+    if (out->high_per_s <= c->held_above)
+        out->high_per_s = c->p.surely_breaks > c->held_above ? c->p.surely_breaks : INFINITY;
     if (c->answer.limited_by == COORD_LIMITED_BY_CLIENT)
         out->high_per_s = INFINITY;
 }

@@ -54,8 +54,12 @@ double coord_points_half_width(const struct coord_points *c); /* of the line's i
 bool coord_points_narrow(const struct coord_points *c); /* is the answer as precise as asked? */
 /* The best rate to stand for: a little below the crossing, where the limits hold. */
 double coord_points_candidate(const struct coord_points *c);
-/* The largest rate up to that one at which the limits were seen to hold; 0: none. */
-double coord_points_held_up_to(const struct coord_points *c, double rate_per_s);
+/* The largest rate below that one at which the limits were seen to hold; 0: none. */
+double coord_points_held_below(const struct coord_points *c, double rate_per_s);
+/* Did it surely hold at a rate and later, at no higher one, surely not (worse), or the other way
+ * round? The last such pair. */
+bool coord_points_changed(const struct coord_points *c, bool *out_worse, double *out_held_per_s,
+                          double *out_broke_per_s);
 /* Did the server change while this was measured, by more than half of what is allowed? */
 bool coord_points_drifts(const struct coord_points *c, size_t at);
 /* Did it get better within its probes, again and again, as one does that is started for each of

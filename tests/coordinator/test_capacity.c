@@ -139,6 +139,7 @@ static int64_t search(struct coord_capacity *capacity, struct server *server)
         if (server->client_max > 0 && probe.rate_per_s > server->client_max)
             seen.limited_by = COORD_LIMITED_BY_CLIENT;
         seen.died = server->dies_at > 0 && probe.rate_per_s >= server->dies_at;
+        seen.why = "its last words";
         assert_int_equal(coord_capacity_report(capacity, &seen, NULL), LS_OK);
         used += seen.took_ns;
         n = coord_capacity_points(capacity, &points);
@@ -369,6 +370,28 @@ static void limits_that_nothing_holds_are_said_to_be_broken_at_every_rate(void *
     assert_non_null(strstr(answer.why, "100 % of the requests broke p99"));
 }
 
+static void limits_that_hold_at_every_allowed_rate_leave_the_capacity_open(void **state)
+{
+    struct coord_capacity_settings settings = settings_for(&fast, 1);
+    struct server server = fast;
+    struct coord_capacity_answer answer;
+    struct coord_capacity *capacity;
+
+    (void)state;
+    settings.first_per_s = 300;
+    settings.most_per_s = 1000;
+    ls_rng_init(&server.rng, 1, 77);
+    assert_int_equal(coord_capacity_create(&settings, &capacity, NULL), LS_OK);
+    (void)search(capacity, &server);
+    coord_capacity_answer(capacity, &answer);
+    assert_false(answer.settled);
+    assert_true(isinf(answer.high_per_s));
+    assert_true(answer.rate_per_s <= 1000);
+    assert_string_equal(answer.why,
+                        "the limits hold at every rate up to 1000/s, the most that was allowed");
+    coord_capacity_destroy(capacity);
+}
+
 static void a_client_that_cannot_offer_more_makes_it_a_lower_bound(void **state)
 {
     struct server server = fast;
@@ -394,7 +417,9 @@ static void a_server_that_dies_ends_the_search(void **state)
     server.dies_at = 3000;
     answer = answer_of(server, 1, NULL);
     assert_false(answer.settled);
-    assert_non_null(strstr(answer.why, "3 probes ended early"));
+    assert_non_null(strstr(answer.why, "3 probes ended early, the last at 3333.33/s"));
+    assert_non_null(strstr(answer.why, "its last words"));
+    assert_true(answer.rate_per_s < 3000);
 }
 
 /* What the clients can offer does not depend on luck: one bad probe is no limit. */
@@ -433,13 +458,18 @@ static void a_server_that_warms_up_for_a_minute_is_not_called_settled(void **sta
                              .limit_s = 0.010,
                              .warms_s = 60 };
 
+    unsigned told = 0;
+
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++) {
         struct coord_capacity_answer answer = answer_of(server, seed, NULL);
 
         assert_false(answer.settled);
         assert_true(answer.rate_per_s < 4600); /* warm, it could do 4539 */
+        told += strstr(answer.why, "of their first thirds") != NULL &&
+                strstr(answer.why, "give it a longer warm-up") != NULL;
     }
+    assert_in_range(told, 1, 5); /* where there was a confirmation */
 }
 
 /* One server for all probes: the first see another one than the last. */
@@ -452,12 +482,17 @@ static void a_settled_server_that_warms_up_is_found_as_it_is_in_the_end(void **s
                              .warms_s = 60,
                              .settled = true };
 
+    unsigned told = 0;
+
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++) {
         struct coord_capacity_answer answer = answer_of(server, seed, NULL);
 
         assert_true(!answer.settled || fabs(answer.rate_per_s / 4539 - 1) < 0.03);
+        assert_true(answer.high_per_s > 4539); /* what broke when it was cold is no bound */
+        told += strstr(answer.why, "; the server got better: the limits were broken at ") != NULL;
     }
+    assert_in_range(told, 3, 5);
 }
 
 static void a_percentile_that_no_probe_can_see_is_refused_with_the_length_it_takes(void **state)
@@ -488,15 +523,24 @@ static void a_percentile_that_no_probe_can_see_is_refused_with_the_length_it_tak
 
 static void a_server_that_degrades_is_not_called_settled(void **state)
 {
-    struct server server = { .arrivals = LAW_EXPONENTIAL,
-                             .service = LAW_EXPONENTIAL,
-                             .per_s = 5000,
-                             .limit_s = 0.010,
-                             .slower = 0.03 };
-    struct coord_capacity_answer answer = answer_of(server, 2, NULL);
+    const struct server server = { .arrivals = LAW_EXPONENTIAL,
+                                   .service = LAW_EXPONENTIAL,
+                                   .per_s = 5000,
+                                   .limit_s = 0.010,
+                                   .slower = 0.03 };
+    unsigned told = 0;
 
     (void)state;
-    assert_false(answer.settled);
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        struct coord_capacity_answer answer = answer_of(server, seed, NULL);
+
+        assert_false(answer.settled);
+        assert_true(strpbrk(answer.why, "0123456789") != NULL);
+        told += strstr(answer.why, "; the server got worse: the limits held at ") != NULL ||
+                strstr(answer.why, "the limits did not hold in a confirmation at ") != NULL ||
+                strstr(answer.why, "the server changes over time") != NULL;
+    }
+    assert_int_equal(told, 5);
 }
 
 static struct coord_capacity_settings good(void)
@@ -573,6 +617,7 @@ int main(void)
         cmocka_unit_test(pauses_of_the_server_leave_an_interval_that_holds_the_truth),
         cmocka_unit_test(the_same_seed_asks_for_the_same_probes),
         cmocka_unit_test(limits_that_nothing_holds_are_said_to_be_broken_at_every_rate),
+        cmocka_unit_test(limits_that_hold_at_every_allowed_rate_leave_the_capacity_open),
         cmocka_unit_test(a_client_that_cannot_offer_more_makes_it_a_lower_bound),
         cmocka_unit_test(a_server_that_dies_ends_the_search),
         cmocka_unit_test(a_client_that_stumbles_once_is_not_the_limit),
