@@ -18,7 +18,7 @@
 #define JOURNAL         "journal"
 #define LINES_MAX_BYTES (16u << 20) /* of a report, whose histograms are 512 KiB each at most */
 #define TARGET_LOG      "target.log"
-#define BATCH_BYTES     (256u << 10) /* of the journal or a table, that are written together */
+#define BATCH_BYTES     (64u << 10) /* of the journal or a table, that are written together */
 
 static const char *const table_names[] = { COORD_RAW_INTERVALS, COORD_RAW_SERVER };
 static_assert(LS_ARRAY_LEN(table_names) == COORD_TABLE_COUNT, "a name for each table");

@@ -396,7 +396,8 @@ static void a_full_disk_is_reported_and_leaves_what_was_there(void **state)
     small = before;
     small.rlim_cur = 2000;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    assert_int_equal(coord_store_append(trial, 0, bytes(big), &diag), LS_OK);
+    assert_int_equal(coord_store_append(trial, 0, bytes(big), &diag), LS_EIO); /* a large one */
+    assert_int_equal(coord_store_append(trial, 0, bytes(big + 95000), &diag), LS_OK);
     rc = coord_store_settle(trial, &diag);
     assert_int_equal(rc, LS_EIO);
     assert_non_null(strstr(diag.text, "File too large"));
