@@ -602,12 +602,20 @@ void coord_places(const double *values, unsigned n, bool higher_is_better, unsig
         out_places[i] = 0;
 }
 
-/* Another version than the plan is about has figures, and no place. */
+/* A search that ended with "at least": what the target takes is more, nobody knows how much. */
+static bool is_lower_bound(const Ls__Trial *trial)
+{
+    return trial->capacity != NULL && !trial->capacity->settled &&
+           trial->capacity->high_per_s <= 0 && !coord_trial_is_discarded(trial);
+}
+
 bool coord_target_is_ranked(const Ls__Result *result, const char *workload, const char *target)
 {
     for (size_t i = 0; i < result->n_trials; i++) {
-        if (belongs(result->trials[i], workload, target) &&
-            strcmp(result->trials[i]->outcome, "version_differs") == 0)
+        const Ls__Trial *trial = result->trials[i];
+
+        if (belongs(trial, workload, target) &&
+            (strcmp(trial->outcome, "version_differs") == 0 || is_lower_bound(trial)))
             return false;
     }
     return true;

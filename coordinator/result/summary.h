@@ -65,8 +65,8 @@ bool coord_trial_counts(const Ls__Trial *trial);
  * Values that are equal all over place nobody: all 0. */
 void coord_places(const double *values, unsigned n, bool higher_is_better, unsigned *out_places);
 
-/* False: it is of another version than the plan is about, whose figures are shown, and compared
- * with nobody's. */
+/* False: its figures are shown and compared with nobody's. It is of another version than the plan
+ * is about, or one of its searches found no more than a lower bound of its capacity. */
 bool coord_target_is_ranked(const Ls__Result *result, const char *workload, const char *target);
 
 /* A trial of a warm-up round (schedule.discard): shown, and in no figure. */

@@ -460,7 +460,10 @@ static void say_open(struct coord_capacity *c, double rate)
 {
     double broke = c->p.surely_breaks;
 
-    if (isfinite(broke) && broke > rate)
+    if (c->ceiling_by == COORD_LIMITED_BY_CLIENT)
+        finish(c, false, "the limits held at %g/s, and the clients cannot offer more than %g/s",
+               rate, c->ceiling);
+    else if (isfinite(broke) && broke > rate)
         finish(c, false,
                "the budget of %.0f s was used up: the limits held at %g/s and were broken at %g/s; "
                "what lies between was not seen",

@@ -175,6 +175,7 @@ static void searches_are_ranked_and_compared_by_their_capacity(void **state)
         result->trials[i]->capacity = coord_message_new(&ls__capacity_result__descriptor);
         assert_non_null(result->trials[i]->capacity);
         result->trials[i]->capacity->rate_per_s = found[i].offered_per_s;
+        result->trials[i]->capacity->high_per_s = found[i].offered_per_s * 1.1;
     }
     assert_int_equal(coord_summary_build(result), LS_OK);
     assert_string_equal(result->standings[0]->target, "nginx");
@@ -184,6 +185,36 @@ static void searches_are_ranked_and_compared_by_their_capacity(void **state)
     compared = coord_report_compared(result, "hello");
     assert_string_equal(compared[0], "capacity_per_s");
     assert_null(compared[1]);
+    ls__result__free_unpacked(result, NULL);
+}
+
+/* At least 10,000/s may be more than 20,000/s. */
+static void a_lower_bound_of_a_capacity_has_no_place(void **state)
+{
+    static const struct sample_trial found[] = {
+        { "nginx", "hello", 1, 20000, 2.1, 0, 20000, VALID },
+        { "node", "hello", 1, 10000, 1.2, 0, 10000, VALID },
+        { "bun", "hello", 1, 15000, 1.2, 0, 15000, VALID },
+    };
+    Ls__Result *result = sample_result(found, 3);
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        result->trials[i]->capacity = coord_message_new(&ls__capacity_result__descriptor);
+        assert_non_null(result->trials[i]->capacity);
+        result->trials[i]->capacity->rate_per_s = found[i].offered_per_s;
+        result->trials[i]->capacity->settled = true;
+    }
+    result->trials[1]->capacity->settled = false;
+    assert_int_equal(coord_summary_build(result), LS_OK);
+    assert_false(coord_target_is_ranked(result, "hello", "node"));
+    assert_non_null(coord_summary_find(result, "hello", "node", "capacity_per_s")); /* but shown */
+    for (size_t i = 0; i < result->n_standings; i++)
+        assert_int_equal(result->standings[i]->metrics,
+                         strcmp(result->standings[i]->target, "node") != 0);
+    result->trials[1]->capacity->high_per_s =
+        11000; /* not settled, and yet known from both sides */
+    assert_true(coord_target_is_ranked(result, "hello", "node"));
     ls__result__free_unpacked(result, NULL);
 }
 
@@ -289,6 +320,7 @@ int main(void)
         cmocka_unit_test(standings_count_places_over_all_ranked_metrics),
         cmocka_unit_test(an_open_loop_ranks_no_throughput_for_that_was_given),
         cmocka_unit_test(searches_are_ranked_and_compared_by_their_capacity),
+        cmocka_unit_test(a_lower_bound_of_a_capacity_has_no_place),
         cmocka_unit_test(there_are_no_places_where_nothing_counts),
         cmocka_unit_test(who_runs_alone_wins_nothing),
         cmocka_unit_test(ratios_are_of_the_trials_that_count),
