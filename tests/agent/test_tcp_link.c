@@ -57,6 +57,7 @@ struct side {
     bool ended_in_flush;
     bool close_in_opened;
     bool close_in_bytes;
+    bool answer_in_bytes; /* as many bytes as came */
 };
 
 static bool is_gathering(void)
@@ -95,6 +96,10 @@ static void on_bytes(void *ctx, struct ls_bytes in, int64_t wall_ns)
     side->largest = in.len > side->largest ? in.len : side->largest;
     side->wall_ns = wall_ns;
     side->stamped += wall_ns != 0;
+    if (side->answer_in_bytes) {
+        side->to_send += in.len;
+        side->link->flush(side->hub, side->state);
+    }
     if (side->close_in_bytes)
         close_link(side);
 }
@@ -332,6 +337,52 @@ static void a_full_socket_loses_nothing_and_goes_on_by_itself(void **state)
         peer_receive(&side, 10);
         teardown(&side);
     }
+}
+
+/* Each is little; the socket takes some of them whole, one in part or not at all, and then none. */
+static void small_sends_into_a_full_socket_lose_nothing_either(void **state)
+{
+    static const uint64_t sizes[] = { 300, 500, 12000 };
+
+    (void)state;
+    for (size_t i = 0; i < LS_ARRAY_LEN(sizes); i++) {
+        struct side side;
+        uint64_t total = 0;
+
+        setup(&side);
+        make_narrow(&side);
+        connect_both(&side);
+        shrink_send_buffer(&side);
+        while (side.to_send == 0 || total < (256u << 10)) {
+            side.to_send += sizes[i];
+            total += sizes[i];
+            flush(&side);
+            side.link->turn(side.hub, 0);
+        }
+        peer_receive(&side, total);
+        assert_int_equal(side.to_send, 0);
+        teardown(&side);
+    }
+}
+
+/* One is on its way when bytes come that are answered by the next: nobody calls flush() again. */
+static void a_send_upon_a_send_leaves_by_itself(void **state)
+{
+    struct side side;
+
+    (void)state;
+    setup(&side);
+    connect_both(&side);
+    side.answer_in_bytes = true;
+    for (unsigned i = 1; i <= 50; i++) {
+        peer_send(&side, side.received, 10);
+        side.to_send += 10;
+        flush(&side);
+        turn_until_count(&side, &side.received, 10 * i);
+    }
+    peer_receive(&side, 50 * 20);
+    assert_int_equal(side.ends, 0);
+    teardown(&side);
 }
 
 static void a_refused_connect_says_so_and_can_be_tried_again(void **state)
@@ -829,7 +880,7 @@ static void hubs_survive_each_failing_allocation(void **state)
         const char *name;
         const char *io;
         int allocations;
-    } links[] = { { "tcp", "libev", 3 }, { "tcp", "io_uring", 4 }, { "null", "none", 1 } };
+    } links[] = { { "tcp", "libev", 3 }, { "tcp", "io_uring", 5 }, { "null", "none", 1 } };
 
     (void)state;
     for (size_t i = 0; i < LS_ARRAY_LEN(links); i++) {
@@ -844,6 +895,8 @@ int main(void)
     const struct CMUnitTest over_each_way[] = {
         cmocka_unit_test(bytes_go_both_ways_in_order),
         cmocka_unit_test(a_full_socket_loses_nothing_and_goes_on_by_itself),
+        cmocka_unit_test(small_sends_into_a_full_socket_lose_nothing_either),
+        cmocka_unit_test(a_send_upon_a_send_leaves_by_itself),
         cmocka_unit_test(a_refused_connect_says_so_and_can_be_tried_again),
         cmocka_unit_test(an_address_that_cannot_be_is_an_error_of_the_open),
         cmocka_unit_test(fin_and_reset_are_told_apart),

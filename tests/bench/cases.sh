@@ -146,7 +146,7 @@ defaults() {
 count_of() {
     case $1 in
     *+room) sed -n 's/^requests=[0-9]* bad=0 .* received=\([0-9]*\) lost=0 .*/\1/p' ;;
-    io_uring* | libev* | floor) sed -n 's/^requests=\([0-9]*\) bad=0 .*/\1/p' ;;
+    io_uring* | libev* | floor*) sed -n 's/^requests=\([0-9]*\) bad=0 .*/\1/p' ;;
     wrk*) awk '/Non-2xx|Socket errors/ { bad = 1 } /requests in/ { n = $1 } END { if (!bad) print n }' ;;
     h2load*) sed -n 's/^requests: .* \([0-9]*\) succeeded, 0 failed, 0 errored, 0 timeout$/\1/p' ;;
     s_time*) awk '/connections in .* real seconds/ { print $1 }' ;;
@@ -194,8 +194,11 @@ run_tool() {
         esac
         measure "$case_name" "$tool" "$round" "$bin/bench_load" "$client_cpu" "$work/plan.yaml" "$@"
         ;;
-    floor) # an answer of fast_server is 78 bytes
-        measure "$case_name" floor "$round" "$bin/bench_floor" "$port" "$connections" "$seconds" 78
+    floor*)
+        set -- http1:"$depth"
+        [ -z "$websocket" ] || set -- websocket:"$message"
+        [ "$tool" = floor ] || set -- "$@" 100
+        measure "$case_name" "$tool" "$round" "$bin/bench_floor" "$port" "$connections" "$seconds" "$@"
         ;;
     wrk)
         set -- -t1 "-c$connections" "-d${seconds}s"
@@ -239,7 +242,7 @@ available() {
     for tool in "$@"; do
         there=no
         case $tool in
-        io_uring* | floor) there=$has_uring ;;
+        io_uring* | floor*) there=$has_uring ;;
         libev*) there=yes ;;
         bun) [ ! -x "$bun" ] || there=yes ;;
         s_time) ! have openssl || there=yes ;;
@@ -336,7 +339,7 @@ end
 LUA
     awk -v url="$url" 'BEGIN { for (i = 0; i < 4096; i++) print url "item/" i }' >"$work/uris"
     uris=$work/uris
-    compare h1-pipeline io_uring libev wrk h2load
+    compare h1-pipeline io_uring libev floor wrk h2load
 }
 
 ## h1-body     64 KiB bodies, 64 connections; Lockstep compares every byte, wrk none
@@ -351,7 +354,7 @@ case_h1_body() {
 case_h1_nginx() {
     start_nginx
     defaults
-    compare h1-nginx io_uring io_uring+min-wait libev wrk h2load
+    compare h1-nginx io_uring io_uring+min-wait libev floor floor+min-wait wrk h2load
 }
 
 # Bun's server of the suites, echo and chat room.
@@ -370,7 +373,7 @@ echo_case() {
     bun_pipeline=1
     message=64
     websocket='websocket: {path: /echo, message: {size: 64}, echo: {}}'
-    compare "$1" io_uring io_uring+min-wait libev bun
+    compare "$1" io_uring io_uring+min-wait libev floor bun
 }
 
 ## ws-echo     WebSocket, 64 connections, messages of 64 bytes, there and back to the responder
@@ -607,6 +610,16 @@ truth_of() {
     done
 }
 
+# Its pace with 256 connections that never let it rest, by wrk: what a backlog is worked off with.
+measure_pace() {
+    pace=
+    have wrk || return 0
+    start_server "$root/build/bench/agent/lockstep-agent" respond --latency constant:1ms --spin 200us
+    "$bin/bench_spawn" "$client_cpu" 30 "$work/cost" wrk -t1 -c256 -d2s "http://127.0.0.1:$port/" >"$work/client" 2>&1 || :
+    pace=$(awk '$1 == "Requests/sec:" { print $2 }' "$work/client")
+    [ -z "$pace" ] || figure truth pace 1 "$pace" /s
+}
+
 start_known() {
     start_server "$root/build/bench/agent/lockstep-agent" respond --latency constant:1ms \
         --stall 10s:1s --spin 200us
@@ -620,6 +633,10 @@ case_truth() {
     length=20
     rates='200 1000'
     [ "$quick" = no ] || { length=10 rates=1000; }
+    # At 1000/s there is a backlog, and its 500th answer is the p95.
+    measure_pace
+    [ -z "$pace" ] || echo "$pace" |
+        awk '{ printf "truth truth lockstep-1000/s:p95 %.2f\n", 500 + 500 * 1000 / $1 }' >>"$runs"
     for rate in $rates; do
         start_known
         load="{constant: {rate: $rate/s}}"

@@ -151,6 +151,10 @@ file == 2 { # targets
     target[++target_count] = $0
     next
 }
+$1 == "truth" { # as this run's machine has it
+    known[$2, $3] = $4
+    next
+}
 $1 == "note" {
     sub(/^note /, "")
     notes[++note_count] = $0
@@ -203,7 +207,7 @@ END {
         if (t[1] == "value")
             value_row(t[2], t[3], t[5], t[6])
         else if (t[1] == "truth")
-            value_row(t[2], t[3], "truth", t[4])
+            value_row(t[2], t[3], "truth", ((t[2], t[3]) in known) ? known[t[2], t[3]] : t[4])
     }
     for (k = 1; k <= case_count; k++) {
         c = case_names[k]
