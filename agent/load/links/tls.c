@@ -110,7 +110,7 @@ static void read_records(struct tls_link *link, int64_t wall_ns)
             return; /* closed by the callee */
     } while (result == TLS_OK && tls_has_more(link->session));
     send_output(link);
-    if (!link->asked && !hub->env.brief) /* one that is about to end leaves them to the next */
+    if (!link->asked)
         tls_rest(link->session);
     if (result == TLS_CLOSED)
         hub->env.ended(link->ctx, LOAD_CLOSED_EARLY, 0);

@@ -197,7 +197,9 @@ void uring_wait_for_many(struct uring *uring, unsigned many, int64_t least_ns, i
         uring_wait_until(uring, until_ns);
         return;
     }
-    (void)uring_submit(uring); /* two calls: the library cannot say min_wait_us */
+    uring_submit_and_collect(uring); /* two calls: the library cannot say min_wait_us */
+    if (uring_ready(uring) > 0)
+        return;
     (void)io_uring_enter2(uring->ring.enter_ring_fd, 0, uring_ready(uring) + many, flags,
                           (sigset_t *)(void *)&wait, sizeof(wait)); /* as in uring_wait_until() */
 }

@@ -54,8 +54,9 @@ void uring_wait(struct uring *uring);
  * timer of the kernel's and takes it back. */
 void uring_wait_until(struct uring *uring, int64_t until_ns);
 
-/* The same, but for many completions, unless least_ns have passed: then one is enough. Needs
- * has_min_wait. */
+/* The same, but for many completions, unless least_ns have passed: then one is enough. What has
+ * completed already ends it at once, for whoever is waited for could do something else meanwhile.
+ * Needs has_min_wait. */
 void uring_wait_for_many(struct uring *uring, unsigned many, int64_t least_ns, int64_t until_ns);
 
 /* How many completions are there. */
