@@ -9,6 +9,7 @@
 #include "common/units.h"
 
 #define CONNECTIONS_BUSY 0.9 /* of them, on average */
+#define WAITING_PART     0.5 /* of them: an overload needs a while to fill all */
 #define UNREAD_PART      0.5 /* of the time in flight */
 
 const Ls__Reason *coord_trial_reason(const Ls__Trial *trial, const char *code, Ls__Verdict least)
@@ -91,13 +92,13 @@ static double in_flight(const Ls__Trial *trial)
                : 0;
 }
 
-/* Its connections are all in flight, and not for want of reading: what is at its limit is where
+/* Most of its connections are in flight, and not for want of reading: what is at its limit is where
  * most of them wait. A client on a small ration of CPU has something to do all the time long before
  * that is all it can do, for the fewer answers it finds at a time the more each of them costs. */
 static bool waits_for_server(const Ls__Trial *trial, double connections)
 {
     return trial->read_delay != NULL && connections > 0 &&
-           in_flight(trial) >= CONNECTIONS_BUSY * connections &&
+           in_flight(trial) >= WAITING_PART * connections &&
            trial->read_delay->mean_ns < UNREAD_PART * trial->service_time->mean_ns;
 }
 

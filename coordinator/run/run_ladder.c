@@ -64,11 +64,11 @@ static void say_rung(const struct ladder *l)
     const Ls__LadderRung *rung = l->result->rungs[l->result->n_rungs - 1];
     char rate[48], p50[48], p99[48];
 
-    coord_progress_say(l->r->progress, "%u connections: %s/s, p50 %s, p99 %s, limited by: %s",
-                       rung->connections,
-                       ls_human_count(rung->throughput_per_s, rate, sizeof(rate)),
-                       ls_human_duration((double)rung->p50_ns, p50, sizeof(p50)),
-                       ls_human_duration((double)rung->p99_ns, p99, sizeof(p99)), rung->limited_by);
+    coord_progress_note(
+        l->r->progress, "%u connections: %s/s, p50 %s, p99 %s, limited by: %s", rung->connections,
+        ls_human_count(rung->throughput_per_s, rate, sizeof(rate)),
+        ls_human_duration((double)rung->p50_ns, p50, sizeof(p50)),
+        ls_human_duration((double)rung->p99_ns, p99, sizeof(p99)), rung->limited_by);
 }
 
 static void keep_better(struct ladder *l, Ls__Trial *measured)

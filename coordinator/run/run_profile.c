@@ -127,10 +127,11 @@ static void say(const struct profile *p)
 {
     char recovery[48], burst[48];
 
-    coord_progress_say(p->r->progress, "beyond it: %s %s after the rate fell again; bursts to %s/s",
-                       p->out->recovered ? "recovered" : "not recovered",
-                       ls_human_duration((double)p->out->recovery_ns, recovery, sizeof(recovery)),
-                       ls_human_count(p->out->burst_per_s, burst, sizeof(burst)));
+    coord_progress_note(p->r->progress,
+                        "beyond it: %s %s after the rate fell again; bursts to %s/s",
+                        p->out->recovered ? "recovered" : "not recovered",
+                        ls_human_duration((double)p->out->recovery_ns, recovery, sizeof(recovery)),
+                        ls_human_count(p->out->burst_per_s, burst, sizeof(burst)));
 }
 
 enum ls_err run_profile(struct run *r, const struct run_profile_spec *spec,

@@ -190,15 +190,15 @@ static void say_probe(const struct search *s)
     if (strcmp(probe->finding, "useless") == 0) {
         bool client = strcmp(probe->limited_by, "client") == 0;
 
-        coord_progress_say(s->r->progress, "%s at %s/s%s: %s: %.200s", probe->kind, rate, by,
-                           client ? "the clients were the limit" : "not measured",
-                           client ? probe->limited_why : probe->why);
+        coord_progress_note(s->r->progress, "%s at %s/s%s: %s: %.200s", probe->kind, rate, by,
+                            client ? "the clients were the limit" : "not measured",
+                            client ? probe->limited_why : probe->why);
         return;
     }
-    coord_progress_say(s->r->progress, "%s at %s/s%s: %s (%.3g %% beyond %s, p99 %s)%s",
-                       probe->kind, rate, by, probe->finding, probe->share * 100, probe->limit,
-                       ls_human_duration((double)probe->p99_ns, p99, sizeof(p99)),
-                       say_bounds(s, bounds, sizeof(bounds)));
+    coord_progress_note(s->r->progress, "%s at %s/s%s: %s (%.3g %% beyond %s, p99 %s)%s",
+                        probe->kind, rate, by, probe->finding, probe->share * 100, probe->limit,
+                        ls_human_duration((double)probe->p99_ns, p99, sizeof(p99)),
+                        say_bounds(s, bounds, sizeof(bounds)));
 }
 
 /* The latest confirmation stands for the search; before there is one, the latest probe. */
