@@ -41,9 +41,11 @@ says out 'Probes: responder'
 says out 'Over loopback'
 says out 'network (loopback): round trip'
 
-# A limit that nothing can meet is said, with its figure.
-sed 's/p99: 200ms/p99: 1us/; s|start: 500/s|start: 400/s, least: 200/s|' plan.yaml >never.yaml
+# A limit that nothing can meet is said, with its figure; here by all clients, as the plan wants it.
+sed 's/p99: 200ms/p99: 1us/; s|start: 500/s|start: 400/s, least: 200/s, hosts: all|
+    s/^targets:/fleet: {clients: 2, cpus: {allow_overlap: true}}\n&/' plan.yaml >never.yaml
 expect 4 "$lockstep" run never.yaml --out never --json
+holds out '(c => c.clients === 2 && c.probes.every((p) => p.clients.join() === "client-1,client-2"))(r.trials[0].capacity)'
 holds out 'r.trials[0].capacity.rate_per_s === 0 && r.trials[0].reasons.some((x) => x.code.startsWith("capacity_"))'
 
 # A ladder: the one server of the queue gives 500 answers a second, to however many connections.
@@ -76,9 +78,10 @@ expect 0 "$lockstep" verify result
 expect 0 "$lockstep" verify ladder
 
 # One server for all probes: only the first of them had to make it ready, and it is ended with the run.
+# One of two clients is enough.
 cat >settled.yaml <<PLAN
 name: settled
-fleet: {cpus: {allow_overlap: true}}
+fleet: {clients: 2, cpus: {allow_overlap: true}, max_start_skew: 1s}
 targets:
   - name: queue
     command: ["$agent", respond, --queue, "constant:1ms", --listen, "{host}:{port}", --die-with-parent]
@@ -95,6 +98,8 @@ schedule: {repetitions: 1, seed: 7}
 PLAN
 expect "0 4" "$lockstep" run settled.yaml --out settled --json
 holds out 'r.trials[0].capacity.server === "settled" && r.trials[0].capacity.probes.length >= 2'
+holds out '(c => c.clients === 2 && c.probes[0].clients.join() === "client-1" && c.probes.every((p, i) => i === 0 ||
+    p.clients.length === 1 || c.probes.slice(0, i).some((x) => x.limited_by === "client")))(r.trials[0].capacity)'
 holds out '(t => t.every((x, i) => (x.server.readiness_requests > 0) === (i === 0) && x.server.exit === ""))(
     r.trials[0].capacity.probes.map((p) => JSON.parse(require("fs").readFileSync("settled/" + p.folder + "/trial.json"))))'
 expect 0 "$lockstep" verify settled
