@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "common/options.h"
+#include "coordinator/choice.h"
 #include "coordinator/cli.h"
 #include "coordinator/execute.h"
 #include "coordinator/record.h"
@@ -11,8 +12,6 @@
 
 struct arguments {
     const char *out;
-    const char *seed;
-    const char *only;
     const char *listen;
     const char *keys;
     const char *merge;
@@ -21,7 +20,7 @@ struct arguments {
     const char *ui;
     const char *record;
     int64_t wait_ns;
-    struct ls_option_list set;
+    struct coord_choice choice;
     struct ls_option_list labels;
     bool quick;
     bool json;
@@ -34,12 +33,7 @@ struct arguments {
 static const struct ls_option run_rows[] = {
     { "out", 'o', LS_OPTION_TEXT, ROW(out), "DIR", NULL, 1, 0,
       "the result folder (results/NAME-TIME)" },
-    { "only", 0, LS_OPTION_TEXT, ROW(only), "GLOB", NULL, 1, 0,
-      "only trials whose target/workload matches" },
-    { "seed", 0, LS_OPTION_TEXT, ROW(seed), "N", NULL, 1, 0,
-      "of order and statistics (the plan's, or drawn)" },
-    { "set", 0, LS_OPTION_LIST, ROW(set), "PATH=VALUE", NULL, 1, 0,
-      "change a field of the plan: workloads[0].measure=2s" },
+    COORD_CHOICE_ROWS(struct arguments, choice),
     { "listen", 0, LS_OPTION_TEXT, ROW(listen), "URL", NULL, 1, 0,
       "wait for agents of other hosts here, tls+tcp://ADDRESS:PORT, instead of starting local ones" },
     { "keys", 0, LS_OPTION_TEXT, ROW(keys), "DIR", NULL, 1, 0,
@@ -66,12 +60,7 @@ static const struct ls_option run_rows[] = {
 };
 
 static const struct ls_option check_rows[] = {
-    { "only", 0, LS_OPTION_TEXT, ROW(only), "GLOB", NULL, 1, 0,
-      "only trials whose target/workload matches" },
-    { "seed", 0, LS_OPTION_TEXT, ROW(seed), "N", NULL, 1, 0,
-      "of the order (the plan's, or drawn)" },
-    { "set", 0, LS_OPTION_LIST, ROW(set), "PATH=VALUE", NULL, 1, 0,
-      "change a field of the plan: workloads[0].measure=2s" },
+    COORD_CHOICE_ROWS(struct arguments, choice),
     { "quick", 0, LS_OPTION_FLAG, ROW(quick), NULL, NULL, 1, 0,
       "seconds a row, once each: a first look" },
     { "json", 0, LS_OPTION_FLAG, ROW(json), NULL, NULL, 1, 0,
@@ -135,9 +124,9 @@ static int run_or_check(const struct ls_option *rows, size_t count, bool check_o
                                                  .out_dir = args.out,
                                                  .merge = args.merge,
                                                  .resume = args.resume,
-                                                 .only = args.only,
-                                                 .seed = args.seed,
-                                                 .set = args.set,
+                                                 .only = args.choice.only,
+                                                 .seed = args.choice.seed,
+                                                 .set = args.choice.set,
                                                  .labels = args.labels,
                                                  .metrics = args.metrics,
                                                  .ui = args.ui,

@@ -13,6 +13,7 @@
 #include "common/cpuset.h"
 #include "common/fs.h"
 #include "common/options.h"
+#include "coordinator/choice.h"
 #include "coordinator/cli.h"
 #include "coordinator/plan/plan_file.h"
 #include "coordinator/plan/trials.h"
@@ -24,9 +25,7 @@
 
 struct arguments {
     const char *job;
-    const char *only;
-    const char *seed;
-    struct ls_option_list set;
+    struct coord_choice choice;
     bool detach;
     bool prepare;
     bool help;
@@ -37,12 +36,7 @@ struct arguments {
 static const struct ls_option rows[] = {
     { "job", 'o', LS_OPTION_TEXT, ROW(job), "DIR", NULL, 1, 0,
       "the job's folder, which every node has to see; DIR/result is the result (slurm-NAME-TIME)" },
-    { "only", 0, LS_OPTION_TEXT, ROW(only), "GLOB", NULL, 1, 0,
-      "only trials whose target/workload matches" },
-    { "seed", 0, LS_OPTION_TEXT, ROW(seed), "N", NULL, 1, 0,
-      "of order and statistics (the plan's, or drawn)" },
-    { "set", 0, LS_OPTION_LIST, ROW(set), "PATH=VALUE", NULL, 1, 0,
-      "change a field of the plan: workloads[0].measure=2s" },
+    COORD_CHOICE_ROWS(struct arguments, choice),
     { "detach", 0, LS_OPTION_FLAG, ROW(detach), NULL, NULL, 1, 0,
       "hand the job in and do not wait for it" },
     { "prepare", 0, LS_OPTION_FLAG, ROW(prepare), NULL, NULL, 1, 0,
@@ -126,9 +120,10 @@ static enum ls_err add_agents(struct ls_buf *buf, const Ls__Fleet *fleet, Ls__Ag
 }
 
 /* Further words of "lockstep run", one a line. */
-static enum ls_err add_words(struct ls_buf *buf, const struct arguments *args, struct ls_diag *diag)
+static enum ls_err add_words(struct ls_buf *buf, const struct coord_choice *choice,
+                             struct ls_diag *diag)
 {
-    const char *given[][2] = { { "--only", args->only }, { "--seed", args->seed } };
+    const char *given[][2] = { { "--only", choice->only }, { "--seed", choice->seed } };
 
     for (size_t i = 0; i < LS_ARRAY_LEN(given); i++) {
         if (given[i][1] != NULL)
@@ -136,10 +131,10 @@ static enum ls_err add_words(struct ls_buf *buf, const struct arguments *args, s
         if (given[i][1] != NULL && !is_plain(given[i][1]))
             return ls_fail(diag, LS_EINVAL, "%s: a value with control characters", given[i][0]);
     }
-    for (size_t i = 0; i < args->set.count; i++) {
-        if (!is_plain(args->set.items[i]))
+    for (size_t i = 0; i < choice->set.count; i++) {
+        if (!is_plain(choice->set.items[i]))
             return ls_fail(diag, LS_EINVAL, "--set: a value with control characters");
-        ls_buf_addf(buf, "--set\n%s\n", args->set.items[i]);
+        ls_buf_addf(buf, "--set\n%s\n", choice->set.items[i]);
     }
     return buf->ok ? LS_OK : ls_fail(diag, LS_ENOMEM, "out of memory");
 }
@@ -167,7 +162,7 @@ static enum ls_err write_folder(const char *dir, const char *plan_file, const Ls
     if (rc == LS_OK)
         rc = add_agents(&agents, fleet, LS__AGENT_ROLE__AGENT_ROLE_CLIENT, fleet->clients, diag);
     if (rc == LS_OK)
-        rc = add_words(&words, args, diag);
+        rc = add_words(&words, &args->choice, diag);
     if (rc == LS_OK)
         rc = ls_fs_mkdirs(dir, 0755, diag);
     if (rc == LS_OK)
@@ -218,7 +213,7 @@ static int prepare(const struct coord_plan *plan, const char *file, const struct
     struct coord_budget budget;
     struct ls_diag diag = { 0 };
 
-    if (coord_trials_expand(plan->plan, 0, args->only, &trials, &diag) != LS_OK)
+    if (coord_trials_expand(plan->plan, 0, args->choice.only, &trials, &diag) != LS_OK)
         return fail(COORD_EXIT_USAGE, diag.text);
     coord_trials_budget(plan->plan, &trials, &budget);
     coord_trials_fini(&trials);
@@ -245,8 +240,8 @@ static int prepare(const struct coord_plan *plan, const char *file, const struct
 static int read_and_prepare(const struct arguments *args, const char *const *words, size_t count)
 {
     const struct coord_plan_source source = { .file = words[0],
-                                              .set = args->set.items,
-                                              .set_count = args->set.count };
+                                              .set = args->choice.set.items,
+                                              .set_count = args->choice.set.count };
     struct coord_plan plan = { 0 };
     struct ls_issues issues;
     int status;
