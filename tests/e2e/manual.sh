@@ -1,6 +1,7 @@
 #!/bin/sh
 # What is installed beside the programs agrees with them: the manual pages name each command and each option
-# of the agent, and groff finds nothing wrong with them; completion offers what --help lists.
+# of the agent, and groff finds nothing wrong with them; completion offers what --help lists; systemd knows
+# what the units say, and finds them confined.
 . "$(dirname -- "$0")/lib.sh"
 need bash
 
@@ -58,6 +59,21 @@ offers server lockstep-agent --role s
 offers --listen lockstep-agent respond --li
 touch plan-here.yaml
 offers plan-here.yaml lockstep run plan-h
+
+if command -v systemd-analyze >/dev/null; then
+    for role in client server; do
+        sed "s|^ExecStart=/usr/bin/lockstep-agent|ExecStart=$agent|" "$package/lockstep-agent-$role.service" \
+            >"lockstep-agent-$role.service"
+        systemd-analyze verify --man=no "$PWD/lockstep-agent-$role.service" >verified 2>&1 ||
+            fail "the $role's unit: $(cat verified)"
+        [ ! -s verified ] || fail "the $role's unit: $(cat verified)"
+    done
+    # Tenths of systemd's measure of exposure, 0 to 100.
+    for unit in client:20 server:45; do
+        systemd-analyze security --offline=true --no-pager --threshold="${unit#*:}" \
+            "$PWD/lockstep-agent-${unit%:*}.service" >exposed 2>&1 || fail "the ${unit%:*}'s unit: $(tail -n 1 exposed)"
+    done
+fi
 
 # The libraries, with the versions of both, by both programs.
 expect 0 "$lockstep" --version --verbose
