@@ -72,18 +72,22 @@ enum ls_err agent_clock_open(struct agent_clock *clock, const Ls__ClockUdp *comm
             host, session_host[0] != '\0' ? session_host : "this host");
     }
     ls_clock_echo_init(&clock->echo, command->agent, command->key.data);
-    agent_clock_knock(clock, now_ns);
+    (void)agent_clock_knock(clock, now_ns);
     return LS_OK;
 }
 
-void agent_clock_knock(struct agent_clock *clock, int64_t now_ns)
+int64_t agent_clock_knock(struct agent_clock *clock, int64_t now_ns)
 {
     unsigned char out[LS_CLOCK_DATAGRAM_BYTES];
+    int64_t quiet_ns = now_ns - clock->asked_ns;
 
-    if (clock->fd < 0 || (clock->asked_ns != 0 && now_ns - clock->asked_ns < AGENT_CLOCK_QUIET_NS))
-        return;
+    if (clock->asked_ns != 0 && quiet_ns < AGENT_CLOCK_QUIET_NS)
+        return AGENT_CLOCK_QUIET_NS - quiet_ns;
+    if (clock->fd < 0)
+        return AGENT_CLOCK_KNOCK_NS;
     ls_clock_echo_knock(&clock->echo, out);
     (void)send(clock->fd, out, sizeof(out), 0); /* if it is lost, there will be another */
+    return AGENT_CLOCK_KNOCK_NS;
 }
 
 void agent_clock_readable(struct agent_clock *clock)

@@ -14,7 +14,7 @@
 
 /* Without a question for this long, or never one: it knocks. */
 #define AGENT_CLOCK_QUIET_NS INT64_C(3000000000)
-#define AGENT_CLOCK_KNOCK_S  1. /* how often it looks */
+#define AGENT_CLOCK_KNOCK_NS INT64_C(1000000000) /* as often */
 
 struct agent_clock {
     int fd; /* -1: none */
@@ -30,7 +30,8 @@ void agent_clock_fini(struct agent_clock *clock);
 enum ls_err agent_clock_open(struct agent_clock *clock, const Ls__ClockUdp *command,
                              const char *session_host, int64_t now_ns,
                              struct ls_diag *diag) LS_NODISCARD;
-void agent_clock_knock(struct agent_clock *clock, int64_t now_ns); /* if it is time to */
-void agent_clock_readable(struct agent_clock *clock);              /* answers all there are */
+/* Knocks if it is time to; returns in how many ns to look again. */
+int64_t agent_clock_knock(struct agent_clock *clock, int64_t now_ns);
+void agent_clock_readable(struct agent_clock *clock); /* answers all there are */
 
 #endif

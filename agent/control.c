@@ -30,6 +30,8 @@
 #define RETRY_MAX_NS  (3 * LS_NS_PER_S)
 #define RETRY_SLOW_NS (30 * LS_NS_PER_S) /* what only people can mend */
 #define SAY_AGAIN_NS  (60 * LS_NS_PER_S) /* a trouble that does not change */
+#define LOOK_NS       LS_NS_PER_S        /* for what is wrong ... */
+#define LOOK_CALM_NS  (4 * LS_NS_PER_S)  /* ... in a session, where nothing is */
 
 struct control {
     const struct agent_control_options *options;
@@ -49,7 +51,8 @@ struct control {
     struct agent_clock clock;
     ev_timer wait;
     ev_timer retry;
-    ev_timer look; /* once a second: signs of life, what is wrong */
+    ev_timer look;    /* what is wrong; signs of life for the service manager */
+    ev_prepare alive; /* each turn of the loop is one for the deadman, which looks at it seldom */
     ev_signal signals[3];
     int timer_fd;
     bool enrolled; /* in this session */
@@ -61,6 +64,14 @@ struct control {
     char said[320];   /* the trouble that was logged last */
     int64_t said_ns;
 };
+
+static void set_timer(struct control *c, ev_timer *timer, int64_t ns)
+{
+    ev_timer_stop(c->loop, timer);
+    ev_now_update(c->loop);
+    ev_timer_set(timer, (double)ns / 1e9, 0.);
+    ev_timer_start(c->loop, timer);
+}
 
 /* ---- coming and going */
 
@@ -85,6 +96,7 @@ static void end_session(struct control *c, int status, int64_t retry_ns)
     ev_timer_stop(c->loop, &c->clock_knock);
     ev_io_stop(c->loop, &c->clock_asked);
     agent_clock_fini(&c->clock);
+    set_timer(c, &c->look, LOOK_NS);
     c->enrolled = false;
     c->retry_ns = retry_ns;
     if (c->options->once)
@@ -100,14 +112,6 @@ static int64_t jittered(int64_t ns)
     if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0)
         random = (uint32_t)ls_clock_mono_ns();
     return ns / 2 + (int64_t)((double)ns / 2 * ((double)random / UINT32_MAX));
-}
-
-static void set_timer(struct control *c, ev_timer *timer, int64_t ns)
-{
-    ev_timer_stop(c->loop, timer);
-    ev_now_update(c->loop);
-    ev_timer_set(timer, (double)ns / 1e9, 0.);
-    ev_timer_start(c->loop, timer);
 }
 
 /* The session is over and idle. */
@@ -236,13 +240,26 @@ static void say_trouble(struct control *c, const char *id, const char *text)
 static void on_look(struct ev_loop *loop, ev_timer *w, int events)
 {
     struct control *c = w->data;
+    bool calm = c->dialer != NULL && ls_dialer_is_up(c->dialer);
+    int64_t next_ns = calm ? LOOK_CALM_NS : LOOK_NS;
+
+    (void)loop;
+    (void)events;
+    agent_notify_beat(&c->notify);
+    if (c->dialer != NULL && !calm && ls_dialer_trouble(c->dialer)[0] != '\0')
+        say_trouble(c, "agent.dialling", ls_dialer_trouble(c->dialer));
+    if (c->notify.beat_ns != 0 && c->notify.beat_ns < next_ns)
+        next_ns = c->notify.beat_ns;
+    set_timer(c, &c->look, next_ns);
+}
+
+static void on_turn(struct ev_loop *loop, ev_prepare *w, int events)
+{
+    struct control *c = w->data;
 
     (void)loop;
     (void)events;
     agent_deadman_beat(c->deadman);
-    agent_notify_beat(&c->notify);
-    if (c->dialer != NULL && !ls_dialer_is_up(c->dialer) && ls_dialer_trouble(c->dialer)[0] != '\0')
-        say_trouble(c, "agent.dialling", ls_dialer_trouble(c->dialer));
 }
 
 /* ---- the session's effects */
@@ -345,6 +362,7 @@ static void on_down(void *ctx, const char *why)
     ls_log(LS_LOG_INFO, "agent.down", "agent=%s why=%s", c->options->name, why);
     if (!ev_is_active(&c->lease))
         set_timer(c, &c->lease, c->options->lease_ns);
+    set_timer(c, &c->look, LOOK_NS);
     settle(c);
 }
 
@@ -363,7 +381,7 @@ static void on_clock_knock(struct ev_loop *loop, ev_timer *w, int events)
 
     (void)loop;
     (void)events;
-    agent_clock_knock(&c->clock, ls_clock_mono_ns());
+    set_timer(c, &c->clock_knock, agent_clock_knock(&c->clock, ls_clock_mono_ns()));
 }
 
 static void open_clock(struct control *c, const Ls__ClockUdp *command)
@@ -379,7 +397,7 @@ static void open_clock(struct control *c, const Ls__ClockUdp *command)
     }
     ev_io_set(&c->clock_asked, c->clock.fd, EV_READ);
     ev_io_start(c->loop, &c->clock_asked);
-    ev_timer_start(c->loop, &c->clock_knock);
+    set_timer(c, &c->clock_knock, AGENT_CLOCK_KNOCK_NS);
 }
 
 static void on_command(void *ctx, const Ls__Envelope *command)
@@ -459,15 +477,17 @@ static void init_watchers(struct control *c)
     ev_init(&c->lease, on_lease);
     ev_init(&c->wait, on_wait);
     ev_init(&c->retry, on_retry);
-    ev_timer_init(&c->look, on_look, 0., 1.);
+    ev_timer_init(&c->look, on_look, 0., 0.);
+    ev_prepare_init(&c->alive, on_turn);
     ev_init(&c->clock_asked, on_clock_asked);
-    ev_timer_init(&c->clock_knock, on_clock_knock, AGENT_CLOCK_KNOCK_S, AGENT_CLOCK_KNOCK_S);
-    c->clock_asked.data = c->clock_knock.data = c;
+    ev_init(&c->clock_knock, on_clock_knock);
+    c->clock_asked.data = c->clock_knock.data = c->alive.data = c;
     c->wake.data = c->deadline.data = c->lease.data = c->wait.data = c->retry.data = c->look.data =
         c;
     ev_async_start(c->loop, &c->wake);
     ev_io_start(c->loop, &c->deadline);
     ev_timer_start(c->loop, &c->look);
+    ev_prepare_start(c->loop, &c->alive);
     for (size_t i = 0; i < LS_ARRAY_LEN(c->signals); i++) {
         ev_signal_init(&c->signals[i], on_signal, numbers[i]);
         c->signals[i].data = c;

@@ -13,7 +13,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-#define TURN_NS (250 * LS_NS_PER_MS)
+#define TURNS 8 /* few: each wakes a CPU that may have nothing else to do, or be under load */
 
 struct agent_deadman {
     pthread_t thread;
@@ -21,7 +21,7 @@ struct agent_deadman {
     pthread_cond_t stopped;
     bool stop;
     atomic_uint beats;
-    unsigned turns_max; /* without a beat */
+    int64_t turn_ns;
     void (*hung)(void *ctx);
     void *ctx;
 };
@@ -36,7 +36,7 @@ static void end_process(void *ctx)
 /* One turn; true: it is time to leave. */
 static bool wait_turn(struct agent_deadman *d)
 {
-    int64_t until_ns = ls_clock_mono_ns() + TURN_NS;
+    int64_t until_ns = ls_clock_mono_ns() + d->turn_ns;
     const struct timespec until = { .tv_sec = until_ns / LS_NS_PER_S,
                                     .tv_nsec = until_ns % LS_NS_PER_S };
     bool stop;
@@ -61,7 +61,7 @@ static void *watch(void *arg)
 
         turns = now == seen ? turns + 1 : 0;
         seen = now;
-        if (turns < d->turns_max)
+        if (turns < TURNS)
             continue;
         d->hung(d->ctx);
         turns = 0;
@@ -92,7 +92,7 @@ enum ls_err agent_deadman_start(int64_t after_ns, void (*hung)(void *ctx), void 
         return ls_fail(diag, LS_ENOMEM, "no memory to watch the control thread");
     d->hung = hung != NULL ? hung : end_process;
     d->ctx = ctx;
-    d->turns_max = (unsigned)((after_ns + TURN_NS - 1) / TURN_NS);
+    d->turn_ns = after_ns / TURNS;
     (void)pthread_mutex_init(&d->mutex, NULL);
     (void)pthread_condattr_init(&attributes);
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);

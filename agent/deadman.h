@@ -16,8 +16,8 @@
 
 struct agent_deadman;
 
-/* after_ns without a beat (seen to a quarter of a second) ends: hung(ctx) is called on the watching
- * thread; NULL: logs it and ends the process with AGENT_EXIT_FAULT. */
+/* After after_ns without a beat, or an eighth more: hung(ctx) is called on the watching thread;
+ * NULL: logs it and ends the process with AGENT_EXIT_FAULT. */
 enum ls_err agent_deadman_start(int64_t after_ns, void (*hung)(void *ctx), void *ctx,
                                 struct agent_deadman **out_deadman,
                                 struct ls_diag *diag) LS_NODISCARD;

@@ -10,10 +10,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/clock.h"
+
 #define SOCKET_VARIABLE   "NOTIFY_SOCKET"
 #define WATCHDOG_VARIABLE "WATCHDOG_USEC"
 #define WATCHDOG_PID      "WATCHDOG_PID"
 #define TEXT_MAX          512u
+#define BEAT_LEAST_NS     (100 * LS_NS_PER_MS)
+#define BEAT_MOST_NS      (60 * LS_NS_PER_S)
 
 /* The address is a path, or with '@' in front a name of the abstract namespace. */
 static enum ls_err connect_to(const char *where, int *out_fd, struct ls_diag *diag)
@@ -41,13 +45,22 @@ static enum ls_err connect_to(const char *where, int *out_fd, struct ls_diag *di
     return LS_OK;
 }
 
-/* It may be meant for another process, which has started this one. */
-static bool watchdog_is_ours(void)
+/* Twice in the time that the watchdog waits, as sd_watchdog_enabled(3) has it. It may be meant for
+ * another process, which has started this one. */
+static int64_t read_beat_ns(void)
 {
+    const char *time_us = getenv(WATCHDOG_VARIABLE);
     const char *pid = getenv(WATCHDOG_PID);
+    int64_t us;
 
-    return getenv(WATCHDOG_VARIABLE) != NULL &&
-           (pid == NULL || strtol(pid, NULL, 10) == (long)getpid());
+    if (time_us == NULL || (pid != NULL && strtol(pid, NULL, 10) != (long)getpid()))
+        return 0;
+    us = strtoll(time_us, NULL, 10) / 2;
+    if (us > BEAT_MOST_NS / LS_NS_PER_US)
+        return BEAT_MOST_NS;
+    if (us < BEAT_LEAST_NS / LS_NS_PER_US)
+        return BEAT_LEAST_NS;
+    return us * LS_NS_PER_US;
 }
 
 enum ls_err agent_notify_init(struct agent_notify *notify, struct ls_diag *diag)
@@ -58,7 +71,8 @@ enum ls_err agent_notify_init(struct agent_notify *notify, struct ls_diag *diag)
     *notify = (struct agent_notify){ .fd = -1 };
     if (where != NULL && where[0] != '\0')
         rc = connect_to(where, &notify->fd, diag);
-    notify->watchdog = notify->fd >= 0 && watchdog_is_ours();
+    if (notify->fd >= 0)
+        notify->beat_ns = read_beat_ns();
     (void)unsetenv(SOCKET_VARIABLE);
     (void)unsetenv(WATCHDOG_VARIABLE);
     (void)unsetenv(WATCHDOG_PID);
@@ -90,6 +104,6 @@ void agent_notify_say(const struct agent_notify *notify, const char *fmt, ...)
 
 void agent_notify_beat(const struct agent_notify *notify)
 {
-    if (notify->watchdog)
+    if (notify->beat_ns != 0)
         agent_notify_say(notify, "WATCHDOG=1");
 }

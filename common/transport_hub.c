@@ -3,9 +3,8 @@
  * nng completes an operation on one of its own threads. That thread stamps the operation, appends
  * it to the hub's queue and wakes the loop; every decision is taken in the loop's thread.
  *
- * What nng 1.5.2 leaves to us: a TCP error under TLS may leave a receive hanging for ever, its
- * timeout too, so a sweep asks each tcp stream for its peer's address, which fails once the
- * connection is gone, and closes what has been silent. accept is armed again after every error.
+ * What nng 1.5.2 leaves to us: accept is armed again after every error, and what may hang for ever
+ * is found by the sweep (transport_sweep.c).
  */
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +18,6 @@
 #include "common/transport_nng.h"
 
 #define DIAL_TIMEOUT_MS 5000
-#define STALL_TICKS     2  /* a sweep this many periods late means that we stood still */
 #define STRANGER_SHARE  4u /* of the room for strangers, at most this part for one address */
 #define COLLECT_NS      LS_NS_PER_MS /* of many connections, what happens meanwhile is one burst */
 
@@ -151,6 +149,14 @@ static void on_opened(struct ls_hub *hub, int result, int64_t now_ns)
         hub->accept_paused = true; /* out of descriptors, most likely: not in a tight loop */
 }
 
+void ls_hub_accept_again(struct ls_hub *hub)
+{
+    if (hub->dying || !hub->accept_paused || !has_room_for_strangers(hub))
+        return;
+    hub->accept_paused = false;
+    open_next(hub);
+}
+
 void ls_hub_dial(struct ls_hub *hub)
 {
     if (!hub->open.busy)
@@ -179,7 +185,7 @@ static void handle(struct ls_hub *hub, struct ls_op *op)
     ls_conn_release(conn);
 }
 
-static void handle_all(struct ls_hub *hub)
+void ls_hub_handle_all(struct ls_hub *hub)
 {
     struct ls_op *op;
 
@@ -203,80 +209,7 @@ static void on_wake(struct ev_loop *loop, ev_async *w, int events)
     (void)loop;
     (void)events;
     ls_hub_enter(hub);
-    handle_all(hub);
-    ls_hub_leave(hub);
-}
-
-/* Of many, only who has not been heard lately: each question is a system call. */
-static bool is_gone(const struct ls_conn *conn, int64_t now_ns)
-{
-    const struct ls_hub *hub = conn->hub;
-    nng_sockaddr address;
-
-    if (!hub->tcp || (ls_hub_is_crowded(hub) && now_ns - conn->heard_ns < hub->pace.heartbeat_ns))
-        return false;
-    return nng_stream_get_addr(conn->stream, NNG_OPT_REMADDR, &address) != 0;
-}
-
-static const char no_sign_of_life[] = "no sign of life";
-
-/* Why the sweep closes conn; NULL: it does not. */
-static const char *sweep_reason(const struct ls_conn *conn, int64_t now_ns)
-{
-    const struct ls_pace *pace = &conn->hub->pace;
-
-    if (conn->starved)
-        return "out of memory";
-    if (is_gone(conn, now_ns))
-        return "the connection is gone";
-    if (conn->lingering)
-        return now_ns - conn->since_ns >= pace->linger_ns ? "refused" : NULL;
-    if (!conn->up)
-        return now_ns - conn->since_ns >= pace->greeting_ns ? "no greeting in time" : NULL;
-    return now_ns - conn->heard_ns >= pace->silence_ns ? no_sign_of_life : NULL;
-}
-
-/* A callback may close any connection, also the next one: conn is pinned until next is read. */
-static void sweep(struct ls_hub *hub, int64_t now_ns)
-{
-    for (struct ls_conn *conn = hub->conns, *next; conn != NULL && !hub->dying; conn = next) {
-        const char *why = conn->closing ? NULL : sweep_reason(conn, now_ns);
-
-        conn->pins++;
-        conn->silent = why == no_sign_of_life;
-        if (why != NULL)
-            ls_conn_close(conn, why);
-        else if (ls_conn_ping_due(conn, now_ns))
-            ls_conn_kick(conn);
-        next = conn->next;
-        conn->pins--;
-        ls_conn_release(conn);
-    }
-}
-
-static void on_tick(struct ev_loop *loop, ev_timer *w, int events)
-{
-    struct ls_hub *hub = w->data;
-    int64_t now_ns = ls_clock_mono_ns();
-    int64_t late_ns = now_ns - hub->swept_ns - hub->pace.tick_ns;
-
-    (void)loop;
-    (void)events;
-    hub->swept_ns = now_ns;
-    ls_hub_enter(hub);
-    handle_all(hub);
-    /* We stood still (stopped, or a long callback): the peers' silence meanwhile is our own. */
-    if (late_ns > STALL_TICKS * hub->pace.tick_ns)
-        for (struct ls_conn *conn = hub->conns; conn != NULL; conn = conn->next) {
-            conn->heard_ns += late_ns;
-            conn->since_ns += late_ns;
-        }
-    sweep(hub, now_ns);
-    ls_hub_look_at_keys(hub, now_ns);
-    if (!hub->dying && hub->accept_paused && has_room_for_strangers(hub)) {
-        hub->accept_paused = false;
-        open_next(hub);
-    }
+    ls_hub_handle_all(hub);
     ls_hub_leave(hub);
 }
 
@@ -323,7 +256,6 @@ static enum ls_err hub_new(void *ev_loop, const struct ls_address *address,
     hub->tcp = address->path == NULL;
     hub->loop = ev_loop;
     hub->queue_end = &hub->queue;
-    hub->swept_ns = ls_clock_mono_ns();
     nng_runs = true;
     rv = ls_op_init(&hub->open, hub, NULL, LS_OP_OPEN);
     if (rv != 0) {
@@ -342,9 +274,8 @@ static enum ls_err hub_new(void *ev_loop, const struct ls_address *address,
                ls_credentials_folder(credentials));
     (void)pthread_mutex_init(&hub->mutex, NULL); /* without attributes it does not fail on Linux */
     ev_async_init(&hub->wake, on_wake);
-    ev_timer_init(&hub->tick, on_tick, 0.0, (double)hub->pace.tick_ns / (double)LS_NS_PER_S);
     ev_timer_init(&hub->alarm, on_alarm, 0.0, 0.0);
-    hub->wake.data = hub->tick.data = hub->alarm.data = hub;
+    hub->wake.data = hub->alarm.data = hub;
     *out = hub;
     return LS_OK;
 }
@@ -352,7 +283,7 @@ static enum ls_err hub_new(void *ev_loop, const struct ls_address *address,
 static void hub_start(struct ls_hub *hub)
 {
     ev_async_start(hub->loop, &hub->wake);
-    ev_timer_again(hub->loop, &hub->tick);
+    ls_sweep_start(hub);
 }
 
 static void hub_discard(struct ls_hub *hub)
@@ -441,7 +372,7 @@ void ls_hub_destroy(struct ls_hub *hub)
         return;
     hub->dying = true;
     ev_async_stop(hub->loop, &hub->wake);
-    ev_timer_stop(hub->loop, &hub->tick);
+    ls_sweep_stop(hub);
     ev_timer_stop(hub->loop, &hub->alarm);
     for (struct ls_conn *conn = hub->conns; conn != NULL; conn = conn->next) {
         conn->closing = true;

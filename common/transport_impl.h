@@ -3,6 +3,7 @@
  *   frame.c      bytes <-> one envelope, pure
  *   numbered.c   numbering, acknowledging, sending again; the same for both ends
  *   transport_hub.c, transport_conn.c   nng's streams and the libev loop: nng.h and ev.h stop there
+ *   transport_sweep.c  what no event brings about: heartbeats, silence, what hangs
  *   transport_keys.c   keys that change or end while connections live
  *   address.c    the addresses that are taken
  *   tls_engine.c, credentials.c, identity.c   TLS, keys, and who somebody is
@@ -83,7 +84,7 @@ struct ls_hub_ops {
 
 /* How long things take. Tests shorten it for the hubs that they create afterwards. */
 struct ls_pace {
-    int64_t tick_ns; /* of the sweep */
+    int64_t tick_ns; /* of the sweep; at rest an agent's comes with its heartbeats */
     int64_t heartbeat_ns;
     int64_t silence_ns;
     int64_t greeting_ns; /* until HELLO or WELCOME */

@@ -1,5 +1,5 @@
-/* common/transport_nng.h - where nng and libev are known: transport_hub.c, transport_conn.c
- * and transport_keys.c include this, and it alone includes nng.h. */
+/* common/transport_nng.h - where nng and libev are known: transport_hub.c, transport_conn.c,
+ * transport_sweep.c and transport_keys.c include this, and it alone includes nng.h. */
 #ifndef LS_COMMON_TRANSPORT_NNG_H
 #define LS_COMMON_TRANSPORT_NNG_H
 
@@ -81,7 +81,7 @@ struct ls_hub {
     unsigned generation;                /* of the keys, as of then */
     bool dying;
     unsigned depth; /* of calls that may end in callbacks */
-    int64_t swept_ns;
+    int64_t sweep_due_ns;
     struct ls_conn *conns;
     char *url; /* owned */
 };
@@ -97,6 +97,14 @@ void ls_hub_count(struct ls_hub *hub, int change); /* connections come and go */
 /* Has the host that conn comes from more connections than its share of those that have not said who
  * they are? Others are to come through beside it. */
 bool ls_hub_is_overrun_by(const struct ls_hub *hub, const struct ls_conn *conn);
+
+/* What has completed since the last time. Between enter and leave. */
+void ls_hub_handle_all(struct ls_hub *hub);
+void ls_hub_accept_again(struct ls_hub *hub); /* if it was paused, and there is room */
+
+/* ---- transport_sweep.c */
+void ls_sweep_start(struct ls_hub *hub);
+void ls_sweep_stop(struct ls_hub *hub);
 
 /* ---- transport_keys.c */
 /* Reads the keys anew if it is time, and closes connections whose peers they do not take any more.

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/notify.h"
+#include "common/clock.h"
 
 /* A service manager: its socket has a name that the kernel has drawn (abstract). */
 static int manager_begin(void)
@@ -58,8 +59,17 @@ static void beats_for_a_watchdog_of_this_process_only(void **state)
 {
     static const struct {
         const char *pid;
+        const char *time_us;
         const char *heard;
-    } cases[] = { { NULL, "WATCHDOG=1" }, { "self", "WATCHDOG=1" }, { "1", "" } };
+        int64_t beat_ns;
+    } cases[] = {
+        { NULL, "30000000", "WATCHDOG=1", 15 * LS_NS_PER_S },
+        { "self", "5000000", "WATCHDOG=1", 2500 * LS_NS_PER_MS },
+        { "self", "99999999999999999999", "WATCHDOG=1", 60 * LS_NS_PER_S },
+        { "self", "-99999999999999999999", "WATCHDOG=1", 100 * LS_NS_PER_MS },
+        { "self", "soon", "WATCHDOG=1", 100 * LS_NS_PER_MS },
+        { "1", "30000000", "", 0 },
+    };
 
     (void)state;
     for (size_t i = 0; i < LS_ARRAY_LEN(cases); i++) {
@@ -69,13 +79,14 @@ static void beats_for_a_watchdog_of_this_process_only(void **state)
         int fd = manager_begin();
 
         (void)snprintf(pid, sizeof(pid), "%ld", (long)getpid());
-        assert_int_equal(setenv("WATCHDOG_USEC", "30000000", 1), 0);
+        assert_int_equal(setenv("WATCHDOG_USEC", cases[i].time_us, 1), 0);
         if (cases[i].pid != NULL)
             assert_int_equal(
                 setenv("WATCHDOG_PID", strcmp(cases[i].pid, "self") == 0 ? pid : "1", 1), 0);
         assert_int_equal(agent_notify_init(&notify, &diag), LS_OK);
         assert_null(getenv("WATCHDOG_USEC"));
         assert_null(getenv("WATCHDOG_PID"));
+        assert_int_equal(notify.beat_ns, cases[i].beat_ns);
         agent_notify_beat(&notify);
         assert_string_equal(heard(fd), cases[i].heard);
         agent_notify_fini(&notify);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # What an agent costs that has nothing to do: from start to enrolled, memory, CPU and wake-ups, over TLS, as a
-# release. Prints a line for each.
+# release. Prints a line for each, wake-ups also by the name of the thread (nng:... are nng's own).
 #
 #   sh tests/bench/agent_idle.sh [SECONDS]          of watching (30)
 #
@@ -64,6 +64,11 @@ counters() {
     cat "/proc/$agent"/task/*/stat | sed 's/.*) //' | awk '{ ticks += $12 + $13 } END { printf "%d ", ticks }'
     cat "/proc/$agent"/task/*/status | awk '/^voluntary_ctxt/ { n += $2; threads++ } END { print n, threads }'
 }
+by_name() {
+    for task in "/proc/$agent"/task/*; do
+        printf '%s\t%s\n' "$(cat "$task/comm")" "$(sed -n 's/^voluntary_ctxt_switches:[[:space:]]*//p' "$task/status")"
+    done | awk -F '\t' '{ n[$1] += $2 } END { for (name in n) printf "%s\t%d\n", name, n[name] }'
+}
 # kib FILE FIELD...: their sum.
 kib() {
     file=/proc/$agent/$1
@@ -73,11 +78,15 @@ kib() {
 watch() {
     sleep 3
     counters >before
+    by_name >names_before
     sleep "$seconds"
     counters >after
+    by_name >names_after
     echo "$1: RSS $(kib status VmRSS:) KiB, PSS $(kib smaps_rollup Pss:) KiB, of its own $(kib smaps_rollup Private_Clean: Private_Dirty:) KiB;" \
         "$(paste before after | awk -v s="$seconds" -v hz="$(getconf CLK_TCK)" '{
             printf "CPU %.1f ms/s; %.1f wake-ups a second; %d threads", 1000 * ($4 - $1) / hz / s, ($5 - $2) / s, $3 }')"
+    awk -F '\t' -v s="$seconds" 'NR == FNR { before[$1] = $2; next }
+        $2 > before[$1] { printf "    %-16s %.2f\n", $1, ($2 - before[$1]) / s }' names_before names_after
 }
 watch enrolled
 kill "$coordinator"

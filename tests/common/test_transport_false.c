@@ -1,10 +1,12 @@
-/* Something else than a coordinator listens at the address that an agent dials. */
+/* Something else than a coordinator listens at the address that an agent dials: it says wrong
+ * things, or as good as nothing. */
 #include "tests/support/test.h"
 
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "tests/common/transport_raw.h"
 
 static void raw_listen(struct raw *raw)
@@ -197,11 +199,55 @@ static void an_agent_does_not_follow_its_address_into_another_run(void **state)
     raw_fini(&raw);
 }
 
+static void answer_welcome(int fd)
+{
+    raw_welcome(fd, raw_run_1, 0);
+}
+
+static bool agent_is_up(struct rig *rig)
+{
+    be_coordinator((struct raw *)rig);
+    return ls_dialer_is_up(rig->dialer);
+}
+
+static void an_agent_at_rest_wakes_up_for_its_heartbeats_alone(void **state)
+{
+    static const struct ls_pace pace = {
+        .tick_ns = 5 * LS_NS_PER_MS,
+        .heartbeat_ns = 50 * LS_NS_PER_MS,
+        .silence_ns = 3600 * LS_NS_PER_S,
+        .greeting_ns = 3600 * LS_NS_PER_S,
+        .linger_ns = 200 * LS_NS_PER_MS,
+        .backoff_min_ns = 1 * LS_NS_PER_MS,
+        .backoff_max_ns = 20 * LS_NS_PER_MS,
+    };
+    unsigned char heartbeat[4096];
+    unsigned heartbeats = 0;
+    unsigned wakeups = 0;
+    struct raw raw;
+
+    (void)state;
+    raw_init(&raw);
+    ls_transport_set_pace(&pace);
+    raw.answer = answer_welcome;
+    raw_listen(&raw);
+    rig_dial(&raw.rig, "client-1", "boot-a");
+    rig_until(&raw.rig, agent_is_up);
+    while (heartbeats < 20) {
+        ev_run(raw.rig.loop, EVRUN_ONCE);
+        wakeups++;
+        heartbeats += recv(raw.fd, heartbeat, sizeof(heartbeat), MSG_DONTWAIT) > 0;
+    }
+    assert_true(wakeups <= 3 * heartbeats); /* a tick is a tenth of one */
+    raw_fini(&raw);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_agent_leaves_what_is_no_coordinator),
         cmocka_unit_test(an_agent_does_not_follow_its_address_into_another_run),
+        cmocka_unit_test(an_agent_at_rest_wakes_up_for_its_heartbeats_alone),
     };
     return cmocka_run_group_tests_name("common.transport_false", tests, NULL, NULL);
 }
