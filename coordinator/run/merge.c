@@ -455,11 +455,24 @@ static enum ls_err add_late(struct coord_merge *merge, const Ls__IntervalReport 
     return add_lines(merge->log, start_ns, report->length_ns, &merge->at_hand, diag);
 }
 
-/* Into its place of the window, or past it as a line of its own. */
+/* A worker that stood still at the window's start counts what was due then, before it ends the
+ * interval that was over by then: such samples are of the trial, though the interval is not. */
+static bool is_to_be_kept(const struct coord_merge *merge, const Ls__IntervalReport *report)
+{
+    uint64_t samples = 0;
+
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++)
+        samples += merge->at_hand.has[s] ? merge->at_hand.of[s].count : 0;
+    return samples > 0 || touches_window(merge, report->index, report->length_ns);
+}
+
+/* Into its place of the window, or before or past it as a line of its own. */
 static enum ls_err add_to_all(struct coord_merge *merge, const Ls__IntervalReport *report,
                               struct ls_diag *diag)
 {
     struct merge_point *point = point_at(merge, report->index);
+    bool in_place =
+        report->index >= merge->base && touches_window(merge, report->index, report->length_ns);
     struct merge_slot *slot;
     enum ls_err rc = LS_OK;
 
@@ -469,16 +482,17 @@ static enum ls_err add_to_all(struct coord_merge *merge, const Ls__IntervalRepor
     for (size_t i = 0; i < merge->options.limit_count; i++)
         point->slower[i] += ls_hist_sparse_above(&merge->at_hand.of[coord_merge_primary(merge)],
                                                  merge->limits_ns[i]);
-    if (report->index < merge->base)
-        return touches_window(merge, report->index, report->length_ns)
-                   ? add_late(merge, report, diag)
-                   : LS_OK;
+    if (!in_place && is_to_be_kept(merge, report))
+        rc = add_late(merge, report, diag);
+    if (rc != LS_OK || report->index < merge->base)
+        return rc;
     while (report->index >= merge->base + COORD_MERGE_WINDOW && rc == LS_OK)
         rc = write_out(merge, diag);
     if (rc != LS_OK)
         return rc;
     slot = &merge->slots[report->index % COORD_MERGE_WINDOW];
-    hists_add(&slot->hists, &merge->at_hand);
+    if (in_place)
+        hists_add(&slot->hists, &merge->at_hand);
     slot->used = true;
     if (report->length_ns > slot->length_ns)
         slot->length_ns = report->length_ns;
@@ -587,7 +601,7 @@ static enum ls_err take_interval(struct coord_merge *merge, struct merge_agent *
     merge->started = true;
     add_to_client(agent, report);
     coord_merge_note_now(merge, agent, report);
-    if (touches_window(merge, report->index, report->length_ns))
+    if (is_to_be_kept(merge, report))
         rc = add_lines(agent->log, start_ns - merge->start_ns, report->length_ns, &merge->at_hand,
                        diag);
     if (rc == LS_OK)

@@ -647,6 +647,42 @@ static void the_few_lines_of_a_long_trial_add_up_to_the_same(void **state)
     }
 }
 
+/* What was due at the window's start, counted by a worker that stood still in the interval before.
+ */
+static void samples_of_an_interval_before_the_window_are_in_the_logs(void **state)
+{
+    static const char *const logs[] = { "merged.hlog", "client-1.hlog" };
+    const unsigned before = WARMUP / INTERVAL - 1;
+    struct fleet fleet;
+    struct files files;
+    struct coord_books books;
+    struct ls_hist *sum = NULL;
+    Ls__Trial *trial;
+
+    (void)state;
+    files_begin(&files);
+    fleet_init(&fleet, 1, 29, 500);
+    fleet.merge = make_merge(&fleet, files.trial);
+    assert_int_equal(ls_hist_count(fleet.cells[0][before].hists[LAGS]), 0);
+    for (unsigned i = 0; i < 33; i++) {
+        ls_hist_record(fleet.cells[0][before].hists[LAGS], INT64_C(33000000));
+        ls_hist_record(fleet.all[LAGS], INT64_C(33000000));
+    }
+    deliver_all(&fleet);
+    trial = finish(&fleet, &books);
+    assert_int_equal(coord_store_trial_finish(files.trial, trial, NULL), LS_OK);
+    assert_int_equal(trial->send_lag->count, ls_hist_count(fleet.all[LAGS]));
+    for (size_t i = 0; i < LS_ARRAY_LEN(logs); i++) {
+        assert_int_equal(ls_hist_create(&sum), LS_OK);
+        (void)add_lines(&files, logs[i], "send_lag", INTERVALS * INTERVAL, sum);
+        assert_same_counters(sum, fleet.all[LAGS]);
+        ls_hist_destroy(sum);
+    }
+    coord_message_free(trial);
+    fleet_fini(&fleet);
+    files_end(&files);
+}
+
 /* One client is done before the other begins: what comes late is written with the start of its own
  * interval, each interval's lines add up to it, and none begins before the load did. */
 static void late_parts_are_written_where_they_belong(void **state)
@@ -1230,6 +1266,7 @@ int main(void)
         cmocka_unit_test(the_logs_of_the_clients_add_up_to_the_merged_log_bucket_by_bucket),
         cmocka_unit_test(who_looks_on_sees_the_newest_of_each_and_every_request_once),
         cmocka_unit_test(the_few_lines_of_a_long_trial_add_up_to_the_same),
+        cmocka_unit_test(samples_of_an_interval_before_the_window_are_in_the_logs),
         cmocka_unit_test(late_parts_are_written_where_they_belong),
         cmocka_unit_test(no_line_begins_before_the_load),
         cmocka_unit_test(an_answer_without_a_latency_is_noticed),
