@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "agent/load/link.h"
-#include "agent/load/links/socket_call.h"
 #include "common/clock.h"
 
 bool stamp_request(int fd, const struct agent_link_env *env, uint32_t *turn)
@@ -41,7 +40,7 @@ ssize_t stamp_receive(int fd, void *buffer, size_t cap, int flags, int64_t *out_
                               .msg_iovlen = 1,
                               .msg_control = &control,
                               .msg_controllen = sizeof(control) };
-    ssize_t n = socket_receive_message(fd, &message, flags);
+    ssize_t n = recvmsg(fd, &message, flags);
 
     for (struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&message) : NULL; c != NULL;
          c = CMSG_NXTHDR(&message, c))

@@ -11,7 +11,6 @@
 
 #include "agent/load/link.h"
 #include "agent/load/links/ev_turn.h"
-#include "agent/load/links/socket_call.h"
 #include "agent/load/links/source.h"
 #include "agent/load/links/stamp.h"
 
@@ -136,7 +135,7 @@ static void close_link(struct agent_link_hub *hub, void *state)
 /* How many bytes the socket took; after a failure link->error is set. */
 static size_t send_some(struct tcp_link *link, const uint8_t *data, size_t len)
 {
-    ssize_t n = socket_send(link->io.fd, data, len, MSG_NOSIGNAL);
+    ssize_t n = send(link->io.fd, data, len, MSG_NOSIGNAL);
 
     if (LS_LIKELY(n >= 0))
         return (size_t)n;
@@ -223,7 +222,7 @@ static void on_readable(struct tcp_link *link)
     struct agent_link_hub *hub = link->hub;
     int64_t wall_ns = 0;
     ssize_t n = link->stamped ? stamp_receive(link->io.fd, hub->in, sizeof(hub->in), 0, &wall_ns)
-                              : socket_receive(link->io.fd, hub->in, sizeof(hub->in), 0);
+                              : recv(link->io.fd, hub->in, sizeof(hub->in), 0);
 
     if (LS_LIKELY(n > 0)) {
         hub->env.bytes(link->ctx, (struct ls_bytes){ .data = hub->in, .len = (size_t)n }, wall_ns);

@@ -17,7 +17,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/load/links/socket_call.h"
 #include "agent/load/links/source.h"
 #include "agent/load/links/stamp.h"
 #include "agent/load/links/uring_impl.h"
@@ -301,7 +300,7 @@ static void send_at_once(struct agent_link_hub *hub, struct uring_link *link)
     size_t len;
 
     while ((len = hub->env.pull(link->ctx, hub->out, URING_CHUNK_BYTES)) > 0) {
-        ssize_t n = socket_send(link->fd, hub->out, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = send(link->fd, hub->out, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 
         if (LS_LIKELY(n == (ssize_t)len))
             continue;

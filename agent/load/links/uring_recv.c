@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <poll.h>
 
-#include "agent/load/links/socket_call.h"
 #include "agent/load/links/stamp.h"
 #include "agent/load/links/uring_impl.h"
 
@@ -127,7 +126,7 @@ static ssize_t read_bulk(struct agent_link_hub *hub, const struct uring_link *li
     do {
         n = link->stamped
                 ? stamp_receive(link->fd, hub->bulk, URING_BULK_BYTES, MSG_DONTWAIT, out_wall_ns)
-                : socket_receive(link->fd, hub->bulk, URING_BULK_BYTES, MSG_DONTWAIT);
+                : recv(link->fd, hub->bulk, URING_BULK_BYTES, MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
     return n;
 }
