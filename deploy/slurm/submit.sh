@@ -64,7 +64,22 @@ show() {
     shown=$lines
 }
 
+# The job's script and the coordinator are on its first node. Slurm lets a job live without any of its nodes
+# (--no-kill), without that one as well: until its time is over, with nobody in it. A node whose slurmd alone has
+# gone has a coordinator that goes on, and agents on the others.
+first_is_lost() {
+    host=$(squeue --noheader --jobs="$id" --format=%B 2>/dev/null)
+    case $(sinfo --noheader --nodes="$host" --format=%t 2>/dev/null) in
+    down*) ;;
+    *) return 1 ;;
+    esac
+    ! squeue --noheader --steps --jobs="$id" --format='%i %N' 2>/dev/null |
+        awk -v first="$host" '$1 ~ /\.[0-9]/ && $2 != first { some = 1 } END { exit !some }'
+}
+
 state=PENDING
+rounds=0
+lost=0 # looks, one after the other, that found it so: a coordinator may still be writing
 while :; do
     # A job that is cancelled is still there: its processes have until KillWait to say what there was.
     now=$(squeue --noheader --jobs="$id" --format='%T %r' \
@@ -78,6 +93,12 @@ while :; do
         say "job $id is $now"
         ;;
     esac
+    rounds=$((rounds + 1))
+    [ $((rounds % 10)) -ne 0 ] || if [ "$state" = RUNNING ] && first_is_lost; then lost=$((lost + 1)); else lost=0; fi
+    if [ "$lost" -eq 2 ]; then
+        say "job $id is cancelled: its first node, $host, is lost, and with it the coordinator"
+        scancel "$id" || :
+    fi
     sleep 0.5
 done
 ended=$(scontrol show job -o "$id" 2>/dev/null | sed -n 's/.*JobState=\([A-Z_]*\).*/\1/p')
@@ -92,7 +113,7 @@ if [ -s "$job/status" ]; then
     say "job $id is over (${ended:-gone}); the run ended with status $code: $job/result"
 elif [ -s "$job/result/result.json" ]; then
     code=3
-    say "job $id is over (${ended:-gone}) before the run was: what it has finished is in $job/result, and lockstep run --resume $job/result goes on from there"
+    say "job $id is over (${ended:-gone}) before the run was: what it has finished is in $job/result; lockstep run --resume $job/result --listen URL --keys DIR goes on from there, with agents that are called the same"
 else
     code=3
     say "job $id is over (${ended:-gone}), and nothing was measured: $(tail -n 2 "$job/job.log" 2>/dev/null | tr '\n' ' ')"

@@ -101,3 +101,32 @@ wait_until 60 measuring
 wait_until 150 grep -q 'is over' late.err
 ended 130
 holds late/result/result.json 'r.status === "interrupted"'
+
+# The first node is lost, and with it the job's script and the coordinator: what was finished is there, and goes
+# on wherever there are agents by these names. Last, for that node does not come back.
+submit lost 3s abort --set schedule.repetitions=3
+second_trial() {
+    [ "$(grep -c 'session.phase .* to=measure' lost/agent-0.log)" -ge 2 ]
+}
+wait_until 90 second_trial
+lab crash "$(slurm squeue --noheader --jobs="$(id_of_job)" --format=%B)"
+code=0
+wait "$waiter" || code=$?
+tail -n 1 lost.err >&2
+same 'status of the job' 3 "$code"
+says lost.err 'is lost'
+[ ! -e lost/keys ] || fail 'the keys of the job are still there'
+wait_until 30 nodes_are_empty
+holds lost/result/result.json 'r.status === "incomplete" && r.trials.length === 1 && r.trials[0].status === "done"'
+. "$(dirname -- "$0")/agents.sh"
+json lost/result/result.json 'r.hosts.map((h) => h.agent + " " + h.role).join("\n")' >names
+pids=
+while read -r name role; do
+    agent_at "$url" "$name" "$role"
+    pids="$pids $pid"
+done <names
+expect '0 4' "$lockstep" run --resume lost/result --listen "$url" --json
+holds out 'r.status === "complete" && r.resumed === 1 && r.trials.length === 3 && r.trials.every((t) => t.status === "done")'
+# shellcheck disable=SC2086 # numbers
+kill -TERM $pids
+for pid in $pids; do wait "$pid" || :; done
