@@ -42,7 +42,7 @@ static unsigned bucket_size(size_t n, unsigned points)
 
 struct point {
     int64_t at_ns;
-    int64_t inside_ns; /* of its intervals, within the window */
+    double inside_ns; /* of its intervals, within the window; their sum may be past any integer */
     uint64_t completed, scheduled, errors;
     double low, high; /* rates of its intervals; low < 0: none yet */
     int64_t p50_ns, p99_ns, max_ns;
@@ -82,7 +82,7 @@ static void add_interval(struct point *point, const Ls__Trial *trial, size_t i)
         return;
     point->completed += interval->completed;
     point->scheduled += interval->scheduled;
-    point->inside_ns += coord_series_inside(trial, interval);
+    point->inside_ns += (double)coord_series_inside(trial, interval);
     point->low = point->low < 0 || low < point->low ? low : point->low;
     point->high = high > point->high ? high : point->high;
 }
@@ -110,7 +110,7 @@ static unsigned make_points(const Ls__Trial *trial, unsigned every, struct point
 
 static double per_second(const struct point *point, uint64_t count)
 {
-    return point->inside_ns > 0 ? (double)count * 1e9 / (double)point->inside_ns : 0;
+    return point->inside_ns > 0 ? (double)count * 1e9 / point->inside_ns : 0;
 }
 
 static double get_at(const struct point *p)

@@ -241,6 +241,23 @@ static void edges_of_the_window_bend_no_rate(void **state)
     ls__trial__free_unpacked(trial, NULL);
 }
 
+/* A result that somebody made up: the lengths of its intervals add up to more than an integer. */
+static void lengths_past_any_integer_are_added_up(void **state)
+{
+    Ls__Trial *trial = trial_of(4);
+    json_t *series;
+
+    (void)state;
+    trial->window->duration_ns = INT64_MAX;
+    for (size_t i = 0; i < trial->n_intervals; i++)
+        trial->intervals[i]->length_ns = INT64_MAX;
+    series = series_of(trial, 1);
+    assert_int_equal(json_array_size(json_object_get(series, "rate")), 1);
+    assert_true(at(series, "rate", 0) > 0);
+    json_decref(series);
+    ls__trial__free_unpacked(trial, NULL);
+}
+
 /* Twice by the rule is once by the rule, but for what the last point stands for. */
 static void a_series_that_was_thinned_before_shows_the_same(void **state)
 {
@@ -311,6 +328,7 @@ int main(void)
         cmocka_unit_test(a_thousand_trials_make_no_larger_page),
         cmocka_unit_test(a_bucket_keeps_what_stood_out),
         cmocka_unit_test(edges_of_the_window_bend_no_rate),
+        cmocka_unit_test(lengths_past_any_integer_are_added_up),
         cmocka_unit_test(a_series_that_was_thinned_before_shows_the_same),
         cmocka_unit_test(quantiles_end_with_the_exact_maximum),
         cmocka_unit_test(rows_of_a_heat_map_are_eighths_of_a_decade),
