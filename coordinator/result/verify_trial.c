@@ -21,6 +21,7 @@
 #include "coordinator/result/verify_internal.h"
 
 #define INTERVALS_MAX 4000000u /* as coordinator/run/merge.c */
+#define BLOCK_POINTS  64u
 
 /* One interval of all clients. */
 struct point {
@@ -48,8 +49,8 @@ struct job {
     struct ls_hist *sum[LS_SERIES_COUNT]; /* of all clients' files */
     bool has[LS_SERIES_COUNT];
     struct totals *clients; /* owned; as many as the trial has */
-    struct point *points;   /* owned; by index */
-    size_t point_count;
+    struct point **blocks;  /* owned, as each is; by index, BLOCK_POINTS in each; NULL: none used */
+    size_t block_count;
     int64_t slot_ns; /* from the start of one interval to the next; 0: not known */
     double ok_in_window;
     bool refused; /* a row that cannot be of this trial */
@@ -72,6 +73,15 @@ static bool path_of(const struct job *job, const char *name, char *relative, cha
 static void sub(const struct job *job, const char *field, char *out, size_t out_bytes)
 {
     (void)snprintf(out, out_bytes, "%s.%s", job->where, field);
+}
+
+/* NULL: no row has said anything of it. */
+static struct point *find_point(const struct job *job, size_t index)
+{
+    struct point *block =
+        index / BLOCK_POINTS < job->block_count ? job->blocks[index / BLOCK_POINTS] : NULL;
+
+    return block != NULL && block[index % BLOCK_POINTS].used ? &block[index % BLOCK_POINTS] : NULL;
 }
 
 /* ---- histogram logs */
@@ -100,12 +110,9 @@ static void note_line(struct job *job, int series, int64_t start_ns)
     bool primary = series == (coord_trial_is_open(job->trial) ? (int)LS_SERIES_RESPONSE_TIME
                                                               : (int)LS_SERIES_SERVICE_TIME);
     size_t index = job->slot_ns > 0 ? (size_t)(start_ns / job->slot_ns) : 0;
-    struct point *point;
+    struct point *point = primary ? find_point(job, index) : NULL;
 
-    if (!primary || index >= job->point_count)
-        return;
-    point = &job->points[index];
-    if (point->has_line || !point->in_time)
+    if (point == NULL || point->has_line || !point->in_time)
         return;
     point->has_line = true;
     point->interval.p50_ns = ls_hist_quantile(job->line, 0.50);
@@ -290,24 +297,28 @@ static void check_logs(struct job *job)
 
 /* ---- intervals.csv */
 
+/* The one with that number, made if need be; NULL: out of memory. What is allocated follows from
+ * how many rows there are, but for 8 bytes in BLOCK_POINTS, not from the numbers in them. */
 static struct point *point_at(struct job *job, uint32_t index)
 {
-    struct point *points;
-    size_t count = job->point_count;
+    size_t at = index / BLOCK_POINTS, count = at + 1 + at / 2;
+    struct point **blocks;
 
-    if (index < count)
-        return &job->points[index];
-    count = (size_t)index + 1 + index / 2;
-    points = realloc(job->points, count * sizeof(*points));
-    if (points == NULL)
-        return NULL;
-    for (size_t i = job->point_count; i < count; i++) {
-        points[i] = (struct point){ 0 };
-        ls__interval__init(&points[i].interval);
+    if (at >= job->block_count) {
+        blocks = realloc(job->blocks, count * sizeof(*blocks));
+        if (blocks == NULL)
+            return NULL;
+        for (size_t i = job->block_count; i < count; i++)
+            blocks[i] = NULL;
+        job->blocks = blocks;
+        job->block_count = count;
     }
-    job->points = points;
-    job->point_count = count;
-    return &points[index];
+    if (job->blocks[at] == NULL) {
+        job->blocks[at] = calloc(BLOCK_POINTS, sizeof(**job->blocks));
+        for (size_t i = 0; job->blocks[at] != NULL && i < BLOCK_POINTS; i++)
+            ls__interval__init(&job->blocks[at][i].interval);
+    }
+    return job->blocks[at] != NULL ? &job->blocks[at][index % BLOCK_POINTS] : NULL;
 }
 
 static bool take_row(void *ctx, const struct coord_raw_interval *row)
@@ -432,11 +443,11 @@ static Ls__Trial *make_series(const struct job *job)
     Ls__Trial *made = coord_message_new(&ls__trial__descriptor);
     bool ok = made != NULL;
 
-    for (size_t i = 0; ok && i < job->point_count; i++) {
-        const struct point *point = &job->points[i];
+    for (size_t i = 0; ok && i < job->block_count * BLOCK_POINTS; i++) {
+        const struct point *point = find_point(job, i);
         Ls__Interval *copy;
 
-        if (!point->used || point->interval.at_ns <= -point->interval.length_ns)
+        if (point == NULL || point->interval.at_ns <= -point->interval.length_ns)
             continue; /* of the warm-up alone */
         copy =
             coord_message_append(&made->n_intervals, &made->intervals, &ls__interval__descriptor);
@@ -518,7 +529,9 @@ static void job_fini(struct job *job)
         ls_hist_destroy(job->sum[s]);
     }
     free(job->clients);
-    free(job->points);
+    for (size_t i = 0; i < job->block_count; i++)
+        free(job->blocks[i]);
+    free(job->blocks);
 }
 
 static void check_verdict(struct job *job)
