@@ -1,10 +1,11 @@
-/* lockstep report DIR: renders a result again. */
+/* lockstep report DIR: renders a result again, from its folder or from a bundle. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/buf.h"
 #include "common/options.h"
+#include "coordinator/bundle/place.h"
 #include "coordinator/cli.h"
 #include "coordinator/result/report.h"
 #include "coordinator/result/store.h"
@@ -24,14 +25,16 @@ static const struct ls_option rows[] = {
       "this text" },
 };
 
-static int render(const Ls__Result *result, enum coord_report_format format, const char *dir)
+/* path: what it was asked of, dir: where its files are. */
+static int render(const Ls__Result *result, enum coord_report_format format, const char *path,
+                  const char *dir)
 {
     struct ls_diag diag = { 0 };
     struct ls_buf text;
     int status = COORD_EXIT_OK;
 
     if (format == COORD_REPORT_TEXT || format == COORD_REPORT_JSON)
-        return coord_cli_print(result, format == COORD_REPORT_JSON, dir, COORD_EXIT_OK);
+        return coord_cli_print(result, format == COORD_REPORT_JSON, path, COORD_EXIT_OK);
     ls_buf_init(&text, COORD_RESULT_MAX_BYTES);
     if (coord_report(result, format, &(struct coord_report_options){ .dir = dir }, &text, &diag) !=
         LS_OK)
@@ -42,6 +45,25 @@ static int render(const Ls__Result *result, enum coord_report_format format, con
     return status;
 }
 
+/* path: a folder, or a bundle that is unpacked for as long as this takes. */
+static int report(const char *path, enum coord_report_format format, bool json)
+{
+    struct ls_diag diag = { 0 };
+    struct coord_place place;
+    Ls__Result *result = NULL;
+    enum ls_err rc = coord_place_open(path, &place, &diag);
+    int status;
+
+    if (rc == LS_OK)
+        rc = coord_store_load(place.dir, &result, &diag);
+    status = rc == LS_OK ? render(result, format, path, place.dir)
+                         : coord_cli_fail(json, COORD_EXIT_USAGE, diag.text);
+    if (result != NULL)
+        ls__result__free_unpacked(result, NULL);
+    coord_place_close(&place);
+    return status;
+}
+
 int coord_cmd_report(int argc, char **argv)
 {
     struct arguments args = { 0 };
@@ -49,15 +71,14 @@ int coord_cmd_report(int argc, char **argv)
     const char *dir = NULL;
     size_t plain = 0;
     enum coord_report_format format = COORD_REPORT_TEXT;
-    Ls__Result *result = NULL;
     bool json = coord_cli_wants_json(argc, argv);
-    int status;
 
     if (ls_options_parse(rows, LS_ARRAY_LEN(rows), argc, argv, &args, &dir, 1, &plain, &diag) !=
         LS_OK)
         return coord_cli_fail(json, COORD_EXIT_USAGE, diag.text);
     if (args.help) {
-        (void)printf("usage: lockstep report DIR [--format text|json|csv|markdown|html]\n\n");
+        (void)printf(
+            "usage: lockstep report DIR|BUNDLE [--format text|json|csv|markdown|html]\n\n");
         ls_options_help(rows, LS_ARRAY_LEN(rows), stdout);
         return COORD_EXIT_OK;
     }
@@ -68,9 +89,5 @@ int coord_cmd_report(int argc, char **argv)
         args.format = "json";
     if (coord_report_parse_format(args.format, &format, &diag) != LS_OK)
         return coord_cli_fail(json, COORD_EXIT_USAGE, diag.text);
-    if (coord_store_load(dir, &result, &diag) != LS_OK)
-        return coord_cli_fail(json, COORD_EXIT_USAGE, diag.text);
-    status = render(result, format, dir);
-    ls__result__free_unpacked(result, NULL);
-    return status;
+    return report(dir, format, json);
 }

@@ -48,6 +48,13 @@ cmp result.tar.zst again.tar.zst || fail 'two bundles of one folder differ'
 expect 0 "$lockstep" verify result.tar.zst
 says out 'result.tar.zst: agrees'
 
+expect 0 "$lockstep" report result.tar.zst
+says out 'result.tar.zst'
+expect 0 "$lockstep" report result.tar.zst --format csv
+cp out of_bundle
+expect 0 "$lockstep" report result --format csv
+cmp out of_bundle || fail 'a bundle is reported in other words than its folder'
+
 # Elsewhere: the plan's folder is gone.
 mv there gone
 expect '0 1 3 4' "$lockstep" rerun result.tar.zst --json --out second
