@@ -268,7 +268,7 @@ static enum ls_err put_run(struct coord_history *history, const char *folder, co
     for (size_t i = 0; rc == LS_OK && i < r->n_summary; i++) {
         const Ls__Summary *row = r->summary[i];
 
-        if (row->n > 0)
+        if (row->n > 0 && !coord_figure_is_bound(r, row->workload, row->target, row->metric))
             rc = put(history, diag, "INSERT OR REPLACE INTO figure VALUES (?,?,?,?,?,?,?,?,?)",
                      "ssssidddi", r->run_id, row->workload, row->target, row->metric,
                      (int64_t)row->n, row->median, row->ci95_low, row->ci95_high,

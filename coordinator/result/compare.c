@@ -225,23 +225,30 @@ static bool adjust(Ls__Comparison *to)
     return true;
 }
 
+static bool is_bound(const Ls__Result *result, const Ls__ComparedMetric *row)
+{
+    return coord_figure_is_bound(result, row->workload, row->target, row->metric);
+}
+
 /* Could any outcome of these runs have counted, with this many tests? */
 static bool enough(const Ls__ComparedMetric *row, size_t tests)
 {
     return coord_rank_least_p(row->n_a, row->n_b) * (double)tests <= COORD_COMPARE_LEVEL;
 }
 
-static const char *finding_of(const Ls__ComparedMetric *row, size_t tests)
+static const char *finding_of(const struct job *job, const Ls__ComparedMetric *row)
 {
     const struct coord_metric *metric = coord_metric_find(row->metric);
 
+    if (is_bound(job->a, row) || is_bound(job->b, row))
+        return "lower_bound";
     if (row->by_intervals)
         return row->low_b > row->high_a   ? "better"
                : row->high_b < row->low_a ? "worse"
                                           : "no_difference";
     if (row->p_adjusted <= COORD_COMPARE_LEVEL && row->median_a != row->median_b)
         return (row->median_b > row->median_a) == metric->higher_is_better ? "better" : "worse";
-    return enough(row, tests) ? "no_difference" : "too_few";
+    return enough(row, job->to->n_metrics) ? "no_difference" : "too_few";
 }
 
 /* Beyond fail_on: for what is better when higher, below 1 - fail_on; else above 1 + fail_on. From
@@ -254,6 +261,12 @@ static bool beyond(const Ls__ComparedMetric *row, double fail_on)
                                                             : row->ratio > 1 + fail_on;
 }
 
+/* Whatever the figures look like, nothing is known of the difference. */
+static bool is_open(const Ls__ComparedMetric *row)
+{
+    return strcmp(row->finding, "too_few") == 0 || strcmp(row->finding, "lower_bound") == 0;
+}
+
 static bool judge(struct job *job)
 {
     Ls__Comparison *to = job->to;
@@ -264,13 +277,12 @@ static bool judge(struct job *job)
         Ls__ComparedMetric *row = to->metrics[i];
         double change = row->fail_on > 0 ? row->fail_on : (double)COORD_COMPARE_CHANGE;
 
-        if (!coord_message_string(&row->finding, finding_of(row, to->n_metrics)))
+        if (!coord_message_string(&row->finding, finding_of(job, row)))
             return false;
         row->failed =
             row->fail_on > 0 && strcmp(row->finding, "worse") == 0 && beyond(row, row->fail_on);
         to->failed += row->failed;
-        to->undecided +=
-            row->fail_on > 0 && strcmp(row->finding, "too_few") == 0 && beyond(row, row->fail_on);
+        to->undecided += row->fail_on > 0 && is_open(row) && beyond(row, row->fail_on);
         /* Found by the strictest of the adjusted tests, whatever becomes of the others. */
         row->runs_needed = coord_rank_runs_needed(row->spread, change,
                                                   COORD_COMPARE_LEVEL / (double)to->n_metrics);

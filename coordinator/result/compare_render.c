@@ -70,8 +70,8 @@ static void heading(const struct page *page, const Ls__Comparison *comparison)
  * is told first. */
 static void headline(const struct page *page, const Ls__Comparison *comparison)
 {
-    unsigned worse = 0, better = 0, same = 0, few = 0;
-    char failed[64] = "", unclear[64] = "", text[300];
+    unsigned worse = 0, better = 0, same = 0, few = 0, bounds = 0;
+    char failed[64] = "", unclear[64] = "", open[64] = "", text[300];
 
     for (size_t i = 0; i < comparison->n_metrics; i++) {
         const char *finding = comparison->metrics[i]->finding;
@@ -80,13 +80,16 @@ static void headline(const struct page *page, const Ls__Comparison *comparison)
         better += strcmp(finding, "better") == 0;
         same += strcmp(finding, "no_difference") == 0;
         few += strcmp(finding, "too_few") == 0;
+        bounds += strcmp(finding, "lower_bound") == 0;
     }
     if (comparison->failed > 0)
         (void)snprintf(failed, sizeof(failed), " (%u by more than allowed)", comparison->failed);
     if (few > 0)
         (void)snprintf(unclear, sizeof(unclear), ", %u with too few runs to tell", few);
-    (void)snprintf(text, sizeof(text), "%u worse%s, %u better, %u without a difference shown%s",
-                   worse, failed, better, same, unclear);
+    if (bounds > 0)
+        (void)snprintf(open, sizeof(open), ", %u known as a lower bound only", bounds);
+    (void)snprintf(text, sizeof(text), "%u worse%s, %u better, %u without a difference shown%s%s",
+                   worse, failed, better, same, unclear, open);
     ls_buf_addf(page->out, page->markdown ? "**%s**\n\n" : "%s\n\n", text);
 }
 
@@ -100,12 +103,12 @@ static const struct coord_column columns[] = {
     { "finding", "finding", true },
 };
 
-/* "-7.2 %", or "-" where there was nothing before. */
+/* "-7.2 %", or "-" where there was nothing before, or no figure. */
 static void change_cells(const Ls__ComparedMetric *row, struct coord_table *out)
 {
     char text[64];
 
-    if (row->median_a <= 0) {
+    if (row->median_a <= 0 || strcmp(row->finding, "lower_bound") == 0) {
         coord_table_none(out);
         coord_table_none(out);
         return;
@@ -127,6 +130,8 @@ static const char *words(const char *finding, enum coord_style *out_style)
         *out_style = COORD_STYLE_BAD;
     if (strcmp(finding, "no_difference") == 0)
         return "no difference shown";
+    if (strcmp(finding, "lower_bound") == 0)
+        return "lower bound only";
     return strcmp(finding, "too_few") == 0 ? "too few runs to tell" : finding;
 }
 
@@ -188,8 +193,7 @@ static void say_runs(const struct page *page, const Ls__Comparison *comparison)
     }
     if (comparison->undecided > 0)
         say(page, COORD_STYLE_BAD,
-            "%u of the metrics may be worse by more than is allowed, but the runs are too few to "
-            "tell.",
+            "%u of the metrics may be worse by more than is allowed, but these runs cannot tell.",
             comparison->undecided);
     if (few > 0)
         say(page, COORD_STYLE_WARN,
@@ -237,15 +241,52 @@ static void one(const struct page *page, const Ls__Comparison *comparison,
         comparison->n_metrics, comparison->n_metrics == 1 ? "" : "s", all->level);
 }
 
+/* For machines: no figure is rounded, and each row says what it compares. */
+static const struct coord_column exact_columns[] = {
+    { .name = "a" },       { .name = "b" },          { .name = "workload" },
+    { .name = "target" },  { .name = "metric" },     { .name = "n_a" },
+    { .name = "n_b" },     { .name = "median_a" },   { .name = "median_b" },
+    { .name = "ratio" },   { .name = "ratio_low" },  { .name = "ratio_high" },
+    { .name = "p" },       { .name = "p_adjusted" }, { .name = "finding" },
+    { .name = "fail_on" }, { .name = "failed" },     { .name = "runs_needed" },
+};
+
+static void exact_row(const Ls__Comparison *comparison, const Ls__ComparedMetric *row,
+                      struct coord_table *out)
+{
+    bool has_ratio = row->median_a > 0 && strcmp(row->finding, "lower_bound") != 0;
+
+    coord_table_text(out, comparison->a, COORD_STYLE_NONE);
+    coord_table_text(out, comparison->b, COORD_STYLE_NONE);
+    coord_table_text(out, row->workload, COORD_STYLE_NONE);
+    coord_table_text(out, row->target, COORD_STYLE_NONE);
+    coord_table_text(out, row->metric, COORD_STYLE_NONE);
+    coord_table_number(out, row->n_a, COORD_UNIT_COUNT);
+    coord_table_number(out, row->n_b, COORD_UNIT_COUNT);
+    coord_table_number(out, row->median_a, COORD_UNIT_PLAIN);
+    coord_table_number(out, row->median_b, COORD_UNIT_PLAIN);
+    coord_table_maybe(out, has_ratio, row->ratio, COORD_UNIT_PLAIN);
+    coord_table_maybe(out, has_ratio, row->ratio_low, COORD_UNIT_PLAIN);
+    coord_table_maybe(out, has_ratio, row->ratio_high, COORD_UNIT_PLAIN);
+    coord_table_maybe(out, !row->by_intervals, row->p, COORD_UNIT_PLAIN);
+    coord_table_maybe(out, !row->by_intervals, row->p_adjusted, COORD_UNIT_PLAIN);
+    coord_table_text(out, row->finding, COORD_STYLE_NONE);
+    coord_table_maybe(out, row->fail_on > 0, row->fail_on, COORD_UNIT_PLAIN);
+    coord_table_text(out, row->failed ? "yes" : "no", COORD_STYLE_NONE);
+    coord_table_maybe(out, row->runs_needed > 0, row->runs_needed, COORD_UNIT_COUNT);
+}
+
 static void csv(const Ls__Comparisons *all, struct ls_buf *out)
 {
-    for (size_t i = 0; i < all->n_comparisons; i++) {
-        struct coord_table table;
+    struct coord_table table;
 
-        fill_table(all->comparisons[i], &table);
-        coord_table_write_csv(&table, out);
-        coord_table_fini(&table);
+    coord_table_init(&table, exact_columns, LS_ARRAY_LEN(exact_columns));
+    for (size_t i = 0; i < all->n_comparisons; i++) {
+        for (size_t k = 0; k < all->comparisons[i]->n_metrics; k++)
+            exact_row(all->comparisons[i], all->comparisons[i]->metrics[k], &table);
     }
+    coord_table_write_csv(&table, out);
+    coord_table_fini(&table);
 }
 
 enum ls_err coord_compare_render(const Ls__Comparisons *comparisons,

@@ -621,6 +621,18 @@ bool coord_target_is_ranked(const Ls__Result *result, const char *workload, cons
     return true;
 }
 
+bool coord_figure_is_bound(const Ls__Result *result, const char *workload, const char *target,
+                           const char *metric)
+{
+    for (size_t i = 0; i < result->n_trials; i++) {
+        if (belongs(result->trials[i], workload, target) && coord_trial_counts(result->trials[i]) &&
+            is_lower_bound(result->trials[i]))
+            return coord_metric_find(metric) != NULL &&
+                   coord_metric_find(metric)->get == get_capacity;
+    }
+    return false;
+}
+
 /* NULL: the target has nothing to be ranked by. */
 static const Ls__Summary *ranked_row(const Ls__Result *result, const char *workload,
                                      const char *target, const struct coord_metric *metric)

@@ -69,6 +69,10 @@ void coord_places(const double *values, unsigned n, bool higher_is_better, unsig
  * is about, or one of its searches found no more than a lower bound of its capacity. */
 bool coord_target_is_ranked(const Ls__Result *result, const char *workload, const char *target);
 
+/* Is that figure no more than a lower bound? A search that counts ended with "at least". */
+bool coord_figure_is_bound(const Ls__Result *result, const char *workload, const char *target,
+                           const char *metric);
+
 /* A trial of a warm-up round (schedule.discard): shown, and in no figure. */
 bool coord_trial_is_discarded(const Ls__Trial *trial);
 

@@ -237,7 +237,7 @@ static void single_searches_are_compared_by_their_intervals(void **state)
     } cases[] = { { { 5300, 5200, 5400 }, "better" },
                   { { 4700, 4600, 4800 }, "worse" },
                   { { 5150, 5050, 5250 }, "no_difference" },
-                  { { 9000, 8900, 0 }, "too_few" } };
+                  { { 9000, 8900, 0 }, "lower_bound" } };
 
     (void)state;
     for (size_t i = 0; i < LS_ARRAY_LEN(cases); i++) {
@@ -255,6 +255,38 @@ static void single_searches_are_compared_by_their_intervals(void **state)
         }
         drop(&pair);
     }
+}
+
+static void a_lower_bound_is_no_figure_however_often_it_was_found(void **state)
+{
+    struct pair pair = pair_of(runs("node", 50000, 20, 1), runs("node", 40000, 20, 2));
+    const Ls__ComparedMetric *row;
+    char *text;
+
+    (void)state;
+    for (size_t i = 0; i < RUNS; i++) {
+        Ls__Result *sides[] = { pair.a, pair.b };
+
+        for (size_t k = 0; k < LS_ARRAY_LEN(sides); k++) {
+            Ls__Trial *trial = sides[k]->trials[i];
+
+            trial->capacity = coord_message_new(&ls__capacity_result__descriptor);
+            assert_non_null(trial->capacity);
+            trial->capacity->rate_per_s = trial->throughput_per_s;
+            trial->capacity->settled = k == 0;
+        }
+    }
+    assert_int_equal(compared(&pair, &gate), LS_OK);
+    row = metric(&pair, "capacity_per_s");
+    assert_string_equal(row->finding, "lower_bound");
+    assert_false(row->failed);
+    assert_int_equal(pair.all->comparisons[0]->failed, 0);
+    assert_int_equal(pair.all->comparisons[0]->undecided, 1);
+    text = rendered(&pair, COORD_REPORT_TEXT);
+    assert_non_null(strstr(text, "1 known as a lower bound only"));
+    assert_null(strstr(text, "-20"));
+    free(text);
+    drop(&pair);
 }
 
 /* Whole processes, ten runs of which took so long each. */
@@ -386,6 +418,25 @@ static void names_are_data(void **state)
     drop(&pair);
 }
 
+static void csv_has_every_digit(void **state)
+{
+    struct pair pair = pair_of(runs("node", 50000, 20, 1), runs("node", 45000, 18, 2));
+    const Ls__ComparedMetric *row;
+    char number[48];
+    char *csv;
+
+    (void)state;
+    assert_int_equal(compared(&pair, &gate), LS_OK);
+    row = metric(&pair, "throughput_per_s");
+    csv = rendered(&pair, COORD_REPORT_CSV);
+    assert_non_null(strstr(csv, "before,after,hello,node,throughput_per_s,8,8,"));
+    assert_non_null(strstr(csv, coord_unit_exact(row->ratio, number, sizeof(number))));
+    assert_non_null(strstr(csv, coord_unit_exact(row->ratio_low, number, sizeof(number))));
+    assert_non_null(strstr(csv, coord_unit_exact(row->p_adjusted, number, sizeof(number))));
+    free(csv);
+    drop(&pair);
+}
+
 /* ---- thresholds */
 
 static enum ls_err thresholds_of(const char *text, struct coord_thresholds *out,
@@ -502,12 +553,14 @@ int main(void)
         cmocka_unit_test(p_is_adjusted_for_the_number_of_tests),
         cmocka_unit_test(one_comparison_in_twenty_at_most_is_a_false_alarm),
         cmocka_unit_test(single_searches_are_compared_by_their_intervals),
+        cmocka_unit_test(a_lower_bound_is_no_figure_however_often_it_was_found),
         cmocka_unit_test(processes_are_compared_by_their_wall_time),
         cmocka_unit_test(another_load_is_refused_and_named),
         cmocka_unit_test(nothing_in_common_is_refused),
         cmocka_unit_test(an_unknown_metric_is_refused_with_those_there_are),
         cmocka_unit_test(another_host_is_said),
         cmocka_unit_test(names_are_data),
+        cmocka_unit_test(csv_has_every_digit),
         cmocka_unit_test(each_metric_has_a_threshold_of_its_own),
         cmocka_unit_test(a_search_s_threshold_is_judged_by_its_intervals),
         cmocka_unit_test(what_is_no_threshold_is_refused_at_its_place),

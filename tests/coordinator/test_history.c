@@ -15,6 +15,7 @@
 #include "coordinator/history/history_render.h"
 #include "coordinator/result/message.h"
 #include "coordinator/result/store.h"
+#include "coordinator/result/summary.h"
 #include "tests/coordinator/sample_result.h"
 #include "tests/support/tmpdir.h"
 
@@ -281,6 +282,36 @@ static void a_scripts_figure_gets_worse_in_its_own_direction(void **state)
     coord_history_close(history);
 }
 
+/* A search whose answer is "at least" beside one that ended. */
+static void a_lower_bound_is_no_point_of_a_series(void **state)
+{
+    const struct rig *rig = *state;
+    struct coord_history *history = open_it(rig);
+    Ls__History *found;
+
+    for (unsigned i = 0; i < 3; i++) {
+        Ls__Result *result = a_run(i, 1000, "abc");
+
+        for (size_t k = 0; k < result->n_trials; k++) {
+            Ls__CapacityResult *search = coord_message_new(&ls__capacity_result__descriptor);
+
+            assert_non_null(search);
+            search->rate_per_s = 1000;
+            search->settled = i != 1;
+            result->trials[k]->capacity = search;
+        }
+        assert_int_equal(coord_summary_build(result), LS_OK);
+        assert_int_equal(coord_history_add(history, "results/x", result, NULL), LS_OK);
+        ls__result__free_unpacked(result, NULL);
+    }
+    found = read_it(history, WITH(.metric = "capacity_per_s"));
+    assert_int_equal(found->n_series, 1);
+    assert_int_equal(found->series[0]->n_points, 2);
+    assert_string_equal(found->series[0]->points[1]->run_id, "run-2");
+    coord_message_free(found);
+    coord_history_close(history);
+}
+
 enum { WRITERS = 4, EACH = 15 };
 
 /* All make the file, too. */
@@ -389,6 +420,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_trend_names_the_commit_of_the_change, setup, teardown),
         cmocka_unit_test_setup_teardown(a_scripts_figure_gets_worse_in_its_own_direction, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_lower_bound_is_no_point_of_a_series, setup, teardown),
         cmocka_unit_test_setup_teardown(many_writers_lose_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(it_is_made_anew_from_the_folders, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_that_is_no_history_is_left_as_it_is, setup,
