@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <poll.h>
 #include <pthread.h>
@@ -174,6 +175,8 @@ static void teardown(struct side *side)
 
 static void connect_plain(struct side *side)
 {
+    int yes = 1;
+
     side->opened = false;
     side->open_error = -1;
     side->ends = 0;
@@ -183,6 +186,9 @@ static void connect_plain(struct side *side)
                     sizeof(side->address));
     side->fd = accept4(side->listener, NULL, NULL, SOCK_CLOEXEC);
     assert_true(side->fd >= 0);
+    /* What is sent is there at once: or it may wait for an acknowledgement of the tickets (RFC
+     * 896). */
+    assert_int_equal(setsockopt(side->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)), 0);
     tls_peer_init(&side->peer, side->ctx);
 }
 
