@@ -43,7 +43,9 @@ static bool try_ready(struct host_target *t, struct load_probe *probe, int64_t d
     }
     if (rc == LS_ESTATE) /* cancelled: says nothing about the target */
         return false;
-    if (sent > 0 || rc == LS_OK || !last->accepted)
+    /* One that the deadline cut short tells less than one before it that had come to its end. */
+    if ((sent > 0 || rc == LS_OK || !last->accepted) &&
+        (rc != LS_ETIMEOUT || last->diag.text[0] == '\0'))
         last->diag = diag;
     last->accepted = last->accepted || sent > 0 || rc == LS_OK;
     return false;

@@ -321,9 +321,10 @@ static void fill(ProtobufCMessage *message, struct ls_rng *rng, unsigned depth)
             size_t size = is_short ? 4 : 8;
             unsigned char *list = n == 0 ? NULL : calloc(n, size);
 
-            /* every repeated field of the vocabulary holds strings, messages, counts or names */
+            /* what the vocabulary's repeated fields hold: the sizes above are for these */
             assert_true(f->type == PROTOBUF_C_TYPE_STRING || f->type == PROTOBUF_C_TYPE_MESSAGE ||
-                        f->type == PROTOBUF_C_TYPE_UINT64 || is_short);
+                        f->type == PROTOBUF_C_TYPE_UINT64 || f->type == PROTOBUF_C_TYPE_DOUBLE ||
+                        is_short);
             for (size_t k = 0; k < n; k++) {
                 fill_value(f, list + k * size, rng, depth);
                 if (f->type == PROTOBUF_C_TYPE_MESSAGE && is_map_entry(f->descriptor)) {
