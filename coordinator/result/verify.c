@@ -268,7 +268,7 @@ static bool folder_is_ours(const char *folder)
            folder[skip + strspn(folder + skip, allowed)] == '\0';
 }
 
-static Ls__Trial *read_trial(struct verify *v, const char *folder, char *relative)
+Ls__Trial *verify_read_trial(struct verify *v, const char *folder, char *relative)
 {
     ProtobufCMessage *message = NULL;
     struct ls_diag why = { .text = "" };
@@ -293,71 +293,6 @@ static Ls__Trial *read_trial(struct verify *v, const char *folder, char *relativ
     else if (rc != LS_OK)
         file_differs(v, relative, why.text);
     return (Ls__Trial *)message;
-}
-
-/* A probe of a search is a trial that only its own folder has. */
-static void check_probe(struct verify *v, const Ls__CapacityProbe *probe, const char *where)
-{
-    static const char *const names[] = { "throughput_per_s",  "p50_ns", "p99_ns", "p999_ns",
-                                         "server_cores_used", NULL };
-    Ls__CapacityProbe computed = LS__CAPACITY_PROBE__INIT;
-    char relative[PATH_MAX];
-    Ls__Trial *trial = read_trial(v, probe->folder, relative);
-    const struct verify_source source = { .file = COORD_RESULT_FILE, .from = relative };
-
-    if (trial == NULL)
-        return;
-    computed.throughput_per_s = trial->throughput_per_s;
-    if (trial->response_time != NULL) {
-        computed.p50_ns = trial->response_time->p50_ns;
-        computed.p99_ns = trial->response_time->p99_ns;
-        computed.p999_ns = trial->response_time->p999_ns;
-    }
-    if (trial->server != NULL)
-        computed.server_cores_used = trial->server->cpu_cores_used;
-    verify_fields(v, &source, where, &probe->base, &computed.base, names);
-    verify_trial(v, trial, where, relative);
-    coord_message_free(trial);
-}
-
-static void check_rung(struct verify *v, const Ls__LadderRung *rung, const char *where)
-{
-    static const char *const names[] = { "throughput_per_s", "p50_ns", "p99_ns",
-                                         "server_cores_used", NULL };
-    Ls__LadderRung computed = LS__LADDER_RUNG__INIT;
-    char relative[PATH_MAX];
-    Ls__Trial *trial = read_trial(v, rung->folder, relative);
-    const struct verify_source source = { .file = COORD_RESULT_FILE, .from = relative };
-
-    if (trial == NULL)
-        return;
-    computed.throughput_per_s = trial->throughput_per_s;
-    if (trial->service_time != NULL) {
-        computed.p50_ns = trial->service_time->p50_ns;
-        computed.p99_ns = trial->service_time->p99_ns;
-    }
-    if (trial->server != NULL)
-        computed.server_cores_used = trial->server->cpu_cores_used;
-    verify_fields(v, &source, where, &rung->base, &computed.base, names);
-    verify_trial(v, trial, where, relative);
-    coord_message_free(trial);
-}
-
-/* What a search or a ladder is made of. */
-static void check_parts(struct verify *v, const Ls__Trial *trial, const char *where)
-{
-    char part[400];
-
-    for (size_t i = 0; trial->capacity != NULL && i < trial->capacity->n_probes; i++) {
-        (void)snprintf(part, sizeof(part), "%s.capacity.probes[%zu]", where, i);
-        if (trial->capacity->probes[i]->folder[0] != '\0')
-            check_probe(v, trial->capacity->probes[i], part);
-    }
-    for (size_t i = 0; trial->ladder != NULL && i < trial->ladder->n_rungs; i++) {
-        (void)snprintf(part, sizeof(part), "%s.ladder.rungs[%zu]", where, i);
-        if (trial->ladder->rungs[i]->folder[0] != '\0')
-            check_rung(v, trial->ladder->rungs[i], part);
-    }
 }
 
 /* Its place in the order is in its folder's name. Of a search, a ladder or their like it is the
@@ -400,14 +335,14 @@ static void check_trial(struct verify *v, const Ls__Trial *trial)
         return;
     }
     check_name(v, trial, where);
-    own = read_trial(v, trial->folder, relative);
+    own = verify_read_trial(v, trial->folder, relative);
     if (own != NULL)
         verify_other_fields(v, &source, where, &trial->base, &own->base,
                             trial->capacity != NULL || trial->ladder != NULL ? added_to_parts
                                                                              : added);
     coord_message_free(own);
     verify_trial(v, trial, where, COORD_RESULT_FILE);
-    check_parts(v, trial, where);
+    verify_whole(v, trial, where);
 }
 
 static void check_figures(struct verify *v)

@@ -43,6 +43,13 @@ void verify_other_fields(struct verify *v, const struct verify_source *source, c
 /* What its folder says of a trial. where: how sentences call it. */
 void verify_trial(struct verify *v, const Ls__Trial *trial, const char *where, const char *file);
 
+/* ---- verify.c: a trial's own trial.json, whose path goes to relative (PATH_MAX bytes); NULL: it
+ * has been told why not. The caller frees. */
+Ls__Trial *verify_read_trial(struct verify *v, const char *folder, char *relative);
+
+/* ---- verify_whole.c: what a search or a ladder is made of, and what it comes to */
+void verify_whole(struct verify *v, const Ls__Trial *trial, const char *where);
+
 /* ---- verify_sums.c: what it has of all its clients */
 void verify_sums(struct verify *v, const Ls__Trial *trial, const char *where, const char *file);
 

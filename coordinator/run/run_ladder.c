@@ -1,6 +1,5 @@
 /* A trial that is a ladder: a closed loop on a growing number of connections, each rung a trial of
  * its own with a folder. The rung of the largest throughput becomes the trial of the result. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,9 +8,8 @@
 #include "coordinator/plan/load_law.h"
 #include "coordinator/result/message.h"
 #include "coordinator/run/fill.h"
-#include "coordinator/run/knee.h"
+#include "coordinator/run/ladder_result.h"
 #include "coordinator/run/run_internal.h"
-#include "coordinator/run/scalability.h"
 #include "coordinator/run/verdict.h"
 
 #define INTERVALS     20 /* of a rung's window */
@@ -128,63 +126,11 @@ static enum ls_err climb_all(struct ladder *l, struct ls_diag *diag)
 
 /* ---- what it comes to */
 
-static bool fill_knee(struct ladder *l, struct coord_knee_point *points, size_t n)
-{
-    struct coord_knee found;
-
-    if (!coord_knee_find(points, n, COORD_KNEE_SATURATES, &found))
-        return true;
-    l->result->knee = coord_fill_knee(&found);
-    return l->result->knee != NULL;
-}
-
-static bool fill_law(struct ladder *l, const struct coord_usl_point *points, size_t n)
-{
-    Ls__Scalability *to;
-    struct coord_usl usl;
-    char warning[200];
-
-    if (!coord_usl_fit(points, n, l->r->options->trials->seed, &usl))
-        return true;
-    to = l->result->scalability = coord_message_new(&ls__scalability__descriptor);
-    if (to == NULL)
-        return false;
-    to->per_s = usl.law.per_s;
-    to->per_s_low = usl.low.per_s;
-    to->per_s_high = usl.high.per_s;
-    to->contention = usl.law.contention;
-    to->contention_low = usl.low.contention;
-    to->contention_high = usl.high.contention;
-    to->coherency = usl.law.coherency;
-    to->coherency_low = usl.low.coherency;
-    to->coherency_high = usl.high.coherency;
-    to->peak_at = isfinite(usl.peak_at) ? usl.peak_at : 0;
-    to->peak_low = isfinite(usl.peak_low) ? usl.peak_low : 0;
-    to->peak_high = isfinite(usl.peak_high) ? usl.peak_high : 0;
-    to->explained = usl.explained;
-    to->measured_to = usl.measured_to;
-    return coord_message_string(&to->warning, coord_usl_warn(&usl, warning, sizeof(warning)));
-}
-
 static enum ls_err finish(struct ladder *l, int64_t took_ns, struct ls_diag *diag)
 {
-    size_t n = 0, count = l->result->n_rungs;
-    struct coord_knee_point *curve = calloc(count + 1, sizeof(*curve));
-    struct coord_usl_point *law = calloc(count + 1, sizeof(*law));
-    bool ok = curve != NULL && law != NULL;
+    size_t n = 0;
 
-    for (size_t i = 0; ok && i < count; i++) {
-        const Ls__LadderRung *rung = l->result->rungs[i];
-
-        if (!rung->useful)
-            continue;
-        curve[n] = (struct coord_knee_point){ rung->connections, rung->throughput_per_s };
-        law[n++] = (struct coord_usl_point){ rung->connections, rung->throughput_per_s };
-    }
-    ok = ok && fill_law(l, law, n) && fill_knee(l, curve, n);
-    free(curve);
-    free(law);
-    if (!ok)
+    if (!coord_ladder_result_end(l->result, l->r->options->trials->seed, &n))
         return ls_fail(diag, LS_ENOMEM, "no memory for a ladder's result");
     if (n == 0)
         coord_verdict_add(l->kept, "ladder_useless", LS__VERDICT__VERDICT_INVALID,

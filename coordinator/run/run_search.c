@@ -10,11 +10,9 @@
 #include "common/units.h"
 #include "coordinator/plan/load_law.h"
 #include "coordinator/result/message.h"
-#include "coordinator/result/requests.h"
 #include "coordinator/run/capacity.h"
-#include "coordinator/run/capacity_probe.h"
+#include "coordinator/run/capacity_result.h"
 #include "coordinator/run/fill.h"
-#include "coordinator/run/knee.h"
 #include "coordinator/run/run_internal.h"
 #include "coordinator/run/verdict.h"
 
@@ -93,73 +91,6 @@ static void make_load(const struct search *s, const struct coord_capacity_probe 
 
 /* ---- what it came to */
 
-static enum ls_err report(struct search *s, const Ls__Trial *trial,
-                          enum coord_limited_by limited_by, int64_t took_ns, struct ls_diag *diag)
-{
-    struct coord_capacity_batch *batches = calloc(trial->n_intervals + 1, sizeof(*batches));
-    struct coord_capacity_seen seen = { .batches = batches,
-                                        .batch_count = trial->n_intervals,
-                                        .took_ns = took_ns,
-                                        .host_per_s = coord_capacity_probe_host_per_s(trial),
-                                        .why = coord_capacity_probe_why(trial) };
-    enum ls_err rc;
-
-    if (batches == NULL)
-        return ls_fail(diag, LS_ENOMEM, "no memory for the batches of a probe");
-    seen.died = strcmp(trial->status, "done") != 0 || trial->requests == NULL ||
-                coord_trial_reason(trial, "target_died", LS__VERDICT__VERDICT_INVALID) != NULL;
-    seen.limited_by = limited_by;
-    if (!seen.died)
-        coord_capacity_probe_batches(trial, s->limit_count, batches);
-    rc = coord_capacity_report(s->capacity, &seen, diag);
-    free(batches);
-    return rc;
-}
-
-static const char *finding_name(enum coord_capacity_verdict verdict)
-{
-    static const char *const names[] = { "holds", "breaks", "unclear", "useless" };
-
-    static_assert(LS_ARRAY_LEN(names) == COORD_CAPACITY_VERDICT_COUNT, "a name for each");
-    return names[verdict];
-}
-
-static bool add_probe(struct search *s, const Ls__Trial *trial, const struct coord_cause *cause)
-{
-    const struct coord_capacity_point *points;
-    size_t n = coord_capacity_points(s->capacity, &points);
-    const struct coord_capacity_point *point = &points[n - 1];
-    Ls__CapacityProbe *probe = coord_message_append(&s->result->n_probes, &s->result->probes,
-                                                    &ls__capacity_probe__descriptor);
-
-    if (probe == NULL ||
-        !coord_message_string(&probe->kind, coord_capacity_kind_name(point->probe.kind)) ||
-        !coord_message_string(&probe->limited_by, coord_limited_by_name(point->limited_by)) ||
-        !coord_message_string(&probe->limited_why, cause->why))
-        return false;
-    probe->rate_per_s = point->probe.rate_per_s;
-    probe->window_ns = point->probe.window_ns;
-    return coord_capacity_probe_fill(probe, trial, point->limit);
-}
-
-/* Every new probe changes what the others are worth. */
-static bool update_findings(struct search *s)
-{
-    const struct coord_capacity_point *points;
-    size_t n = coord_capacity_points(s->capacity, &points);
-
-    for (size_t i = 0; i < n && i < s->result->n_probes; i++) {
-        Ls__CapacityProbe *probe = s->result->probes[i];
-
-        probe->share = points[i].share;
-        probe->share_error = points[i].share_error;
-        if (!coord_message_string(&probe->finding, finding_name(points[i].verdict)) ||
-            !coord_message_string(&probe->limit, s->limits[points[i].limit].name))
-            return false;
-    }
-    return true;
-}
-
 /* Where the capacity is, as far as is known: nothing at first. Returns out. */
 static const char *say_bounds(const struct search *s, char *out, size_t out_bytes)
 {
@@ -231,6 +162,7 @@ static enum ls_err run_probe(struct search *s, const struct coord_capacity_probe
                              bool *out_goes_on, struct ls_diag *diag)
 {
     int64_t began_ns = ls_clock_mono_ns();
+    struct coord_capacity_watched watched;
     struct coord_cause cause;
     struct run_load load;
     Ls__Trial *measured = NULL;
@@ -246,9 +178,10 @@ static enum ls_err run_probe(struct search *s, const struct coord_capacity_probe
     if (rc != LS_OK || measured == NULL)
         return rc;
     run_part_cause(s->r, s->trial, measured, s->limits, s->limit_count, &cause);
-    rc = report(s, measured, cause.by, ls_clock_mono_ns() - began_ns, diag);
-    if (rc == LS_OK && (!add_probe(s, measured, &cause) || !update_findings(s)))
-        rc = ls_fail(diag, LS_ENOMEM, "no memory for a probe's result");
+    watched = (struct coord_capacity_watched){ .limited_by = coord_limited_by_name(cause.by),
+                                               .limited_why = cause.why,
+                                               .took_ns = ls_clock_mono_ns() - began_ns };
+    rc = coord_capacity_result_take(s->result, s->capacity, &watched, measured, diag);
     if (rc == LS_OK)
         say_probe(s);
     keep(s, probe->kind, measured);
@@ -291,59 +224,9 @@ static enum ls_err begin(struct search *s, struct ls_diag *diag)
     settings.limit_count = s->limit_count;
     s->began_ns = ls_clock_mono_ns();
     s->result = coord_message_new(&ls__capacity_result__descriptor);
-    if (s->result == NULL)
+    if (s->result == NULL || !coord_capacity_result_begin(s->result, &settings))
         return ls_fail(diag, LS_ENOMEM, "no memory for a search");
     return coord_capacity_create(&settings, &s->capacity, diag);
-}
-
-static bool fill_limits(struct search *s)
-{
-    s->result->limits = calloc(s->limit_count, sizeof(char *));
-    if (s->result->limits == NULL)
-        return false;
-    for (size_t i = 0; i < s->limit_count; i++) {
-        s->result->limits[i] = strdup(s->limits[i].name);
-        if (s->result->limits[i] == NULL)
-            return false;
-        s->result->n_limits++;
-    }
-    return true;
-}
-
-/* Latency over the rate, up to where the limits break: an overload would dwarf all else. */
-static bool fill_knee(struct search *s, const struct coord_capacity_answer *answer)
-{
-    struct coord_knee_point *curve = calloc(s->result->n_probes + 1, sizeof(*curve));
-    double most = isfinite(answer->high_per_s) ? answer->high_per_s : answer->rate_per_s;
-    struct coord_knee found;
-    size_t n = 0;
-    bool ok;
-
-    for (size_t i = 0; curve != NULL && i < s->result->n_probes; i++) {
-        const Ls__CapacityProbe *probe = s->result->probes[i];
-
-        if (strcmp(probe->finding, "useless") != 0 && probe->p99_ns > 0 &&
-            probe->rate_per_s <= most)
-            curve[n++] = (struct coord_knee_point){ probe->rate_per_s, (double)probe->p99_ns };
-    }
-    ok = curve != NULL;
-    if (ok && coord_knee_find(curve, n, COORD_KNEE_EXPLODES, &found)) {
-        s->result->knee = coord_fill_knee(&found);
-        ok = s->result->knee != NULL;
-    }
-    free(curve);
-    return ok;
-}
-
-/* Whose limit it was according to the probe that says most: the latest one that the answer agrees
- * with. */
-static const char *cause_of(const struct search *s)
-{
-    for (size_t i = s->result->n_probes; i-- > 0;) {
-        if (strcmp(s->result->probes[i]->limited_by, s->result->limited_by) == 0)
-            return s->result->probes[i]->limited_why;
-    }
-    return "";
 }
 
 static const char *server_state(const struct search *s)
@@ -397,18 +280,9 @@ static enum ls_err finish(struct search *s, struct ls_diag *diag)
     struct coord_capacity_answer answer;
 
     coord_capacity_answer(s->capacity, &answer);
-    s->result->rate_per_s = answer.rate_per_s;
-    s->result->low_per_s = answer.low_per_s;
-    s->result->high_per_s = isfinite(answer.high_per_s) ? answer.high_per_s : 0;
-    s->result->settled = answer.settled;
-    s->result->clients_used = answer.hosts;
-    s->result->clients = s->r->clients;
     s->result->took_ns = ls_clock_mono_ns() - s->began_ns;
-    if (!fill_limits(s) || !coord_message_string(&s->result->why, answer.why) ||
-        !coord_message_string(&s->result->limited_by, coord_limited_by_name(answer.limited_by)))
-        return ls_fail(diag, LS_ENOMEM, "no memory for a search's result");
-    if (!coord_message_string(&s->result->limited_why, cause_of(s)) ||
-        !coord_message_string(&s->result->server, server_state(s)) || !fill_knee(s, &answer))
+    if (!coord_capacity_result_answer(s->result, s->capacity) ||
+        !coord_message_string(&s->result->server, server_state(s)))
         return ls_fail(diag, LS_ENOMEM, "no memory for a search's result");
     pardon_lateness(s);
     judge(s, &answer);

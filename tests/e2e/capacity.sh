@@ -77,6 +77,32 @@ says out 'Ladder: queue'
 expect 0 "$lockstep" verify result
 expect 0 "$lockstep" verify ladder
 
+# forged FOLDER FIGURE CHANGE: what follows from probes and rungs follows from them again, whatever
+# the file says of its one trial's search or ladder.
+# shellcheck disable=SC2016 # for node
+forged() {
+    cp "$1/result.json" whole.json
+    node -e '
+        const fs = require("fs");
+        const [file, change] = process.argv.slice(1);
+        const r = JSON.parse(fs.readFileSync(file));
+        const { capacity, ladder } = r.trials[0];
+        eval(change);
+        fs.writeFileSync(file, JSON.stringify(r));
+    ' "$1/result.json" "$3"
+    expect 4 "$lockstep" verify "$1" --figures-only --json
+    mv whole.json "$1/result.json"
+    holds out "r.differences.some((d) => d.figure.endsWith('$2') && d.text.length > 10)"
+}
+forged result capacity.low_per_s 'capacity.low_per_s += 1'
+forged result capacity.settled 'capacity.settled = !capacity.settled'
+forged result capacity.why 'capacity.why = "it is so"'
+forged result 'probes[1].finding' 'capacity.probes[1].finding = "useless"'
+forged result 'probes[0].share_error' 'capacity.probes[0].share_error += 0.5'
+forged result .capacity 'delete capacity.settings'
+forged ladder ladder.scalability.contention 'ladder.scalability.contention += 0.01'
+forged ladder ladder.knee.bend 'ladder.knee.bend += 0.01'
+
 # One server for all probes: only the first of them had to make it ready, and it is ended with the run.
 # One of two clients is enough.
 cat >settled.yaml <<PLAN
