@@ -229,12 +229,9 @@ static void name_hosts(const Ls__Result *result, char *out, size_t out_bytes)
 /* A script's own metrics have the direction that their trials say. */
 static bool is_better_higher(const Ls__Result *result, const char *name)
 {
-    const struct coord_metric *metric = coord_metric_find(name);
-    struct coord_metric own;
+    struct coord_metric metric;
 
-    if (metric == NULL && coord_metric_of_script(result, name, &own))
-        metric = &own;
-    return metric != NULL && metric->higher_is_better;
+    return coord_metric_of(result, name, &metric) && metric.higher_is_better;
 }
 
 static enum ls_err put_run(struct coord_history *history, const char *folder, const Ls__Result *r,

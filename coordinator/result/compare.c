@@ -126,15 +126,30 @@ static Ls__ComparedMetric *row_of(const Ls__Comparison *to, const Ls__Trial *lik
     return NULL;
 }
 
+/* A script's own may be printed on one side only. False: there is none of that name. */
+static bool metric_of(const struct job *job, const char *name, struct coord_metric *out)
+{
+    return coord_metric_of(job->a, name, out) || coord_metric_of(job->b, name, out);
+}
+
+static bool higher_is_better(const struct job *job, const char *name)
+{
+    struct coord_metric metric;
+
+    return metric_of(job, name, &metric) && metric.higher_is_better;
+}
+
 static void compare_metric(struct job *job, const Ls__Trial *like, const char *name)
 {
-    const struct coord_metric *metric = coord_metric_find(name);
     double fail_on = fail_on_of(job->options, name);
+    struct coord_metric metric;
     Ls__ComparedMetric *row;
     size_t na, nb;
 
-    na = collect(job->a, like, metric, job->values);
-    nb = collect(job->b, like, metric, job->values + na);
+    if (!metric_of(job, name, &metric))
+        return;
+    na = collect(job->a, like, &metric, job->values);
+    nb = collect(job->b, like, &metric, job->values + na);
     if (na == 0 || nb == 0 || row_of(job->to, like, name) != NULL)
         return;
     row = coord_message_append(&job->to->n_metrics, &job->to->metrics,
@@ -192,6 +207,13 @@ static void compare_pair(struct job *job, const Ls__Trial *like)
     }
     for (size_t i = 0; !job->nomem && i < LS_ARRAY_LEN(judged_open); i++)
         compare_metric(job, like, judged[i]);
+    for (size_t i = 0; like->process != NULL && !job->nomem && i < like->process->n_metrics; i++) {
+        char name[128];
+
+        if (snprintf(name, sizeof(name), COORD_SCRIPT_PREFIX "%s",
+                     like->process->metrics[i]->name) < (int)sizeof(name))
+            compare_metric(job, like, name);
+    }
 }
 
 /* ---- what it means */
@@ -238,8 +260,6 @@ static bool enough(const Ls__ComparedMetric *row, size_t tests)
 
 static const char *finding_of(const struct job *job, const Ls__ComparedMetric *row)
 {
-    const struct coord_metric *metric = coord_metric_find(row->metric);
-
     if (is_bound(job->a, row) || is_bound(job->b, row))
         return "lower_bound";
     if (row->by_intervals)
@@ -247,18 +267,18 @@ static const char *finding_of(const struct job *job, const Ls__ComparedMetric *r
                : row->high_b < row->low_a ? "worse"
                                           : "no_difference";
     if (row->p_adjusted <= COORD_COMPARE_LEVEL && row->median_a != row->median_b)
-        return (row->median_b > row->median_a) == metric->higher_is_better ? "better" : "worse";
+        return (row->median_b > row->median_a) == higher_is_better(job, row->metric) ? "better"
+                                                                                     : "worse";
     return enough(row, job->to->n_metrics) ? "no_difference" : "too_few";
 }
 
 /* Beyond fail_on: for what is better when higher, below 1 - fail_on; else above 1 + fail_on. From
  * nothing to something is beyond any share. */
-static bool beyond(const Ls__ComparedMetric *row, double fail_on)
+static bool beyond(const struct job *job, const Ls__ComparedMetric *row, double fail_on)
 {
     if (row->median_a <= 0)
         return true;
-    return coord_metric_find(row->metric)->higher_is_better ? row->ratio < 1 - fail_on
-                                                            : row->ratio > 1 + fail_on;
+    return higher_is_better(job, row->metric) ? row->ratio < 1 - fail_on : row->ratio > 1 + fail_on;
 }
 
 /* Whatever the figures look like, nothing is known of the difference. */
@@ -279,10 +299,10 @@ static bool judge(struct job *job)
 
         if (!coord_message_string(&row->finding, finding_of(job, row)))
             return false;
-        row->failed =
-            row->fail_on > 0 && strcmp(row->finding, "worse") == 0 && beyond(row, row->fail_on);
+        row->failed = row->fail_on > 0 && strcmp(row->finding, "worse") == 0 &&
+                      beyond(job, row, row->fail_on);
         to->failed += row->failed;
-        to->undecided += row->fail_on > 0 && is_open(row) && beyond(row, row->fail_on);
+        to->undecided += row->fail_on > 0 && is_open(row) && beyond(job, row, row->fail_on);
         /* Found by the strictest of the adjusted tests, whatever becomes of the others. */
         row->runs_needed = coord_rank_runs_needed(row->spread, change,
                                                   COORD_COMPARE_LEVEL / (double)to->n_metrics);
@@ -302,19 +322,34 @@ static bool same_load(const Ls__Comparison *to, size_t first)
     return true;
 }
 
-static bool names_known(const struct coord_compare_options *options, struct ls_diag *diag)
+static bool is_known(const struct job *job, const char *name, struct ls_diag *diag)
 {
-    for (size_t i = 0; options->metrics != NULL && i < options->metric_count; i++) {
-        char all[480] = "";
-        size_t len = 0;
+    struct coord_metric metric;
+    char all[480] = "";
+    size_t len = 0;
 
-        if (coord_metric_find(options->metrics[i]) != NULL)
-            continue;
-        for (unsigned k = 0; coord_metric_at(k) != NULL && len < sizeof(all); k++)
-            len += (size_t)snprintf(all + len, sizeof(all) - len, "%s%s", k > 0 ? ", " : "",
-                                    coord_metric_at(k)->name);
-        return ls_fail(diag, LS_EINVAL, "there is no metric '%.60s'; there are %s",
-                       options->metrics[i], all) == LS_OK;
+    if (metric_of(job, name, &metric))
+        return true;
+    if (strncmp(name, COORD_SCRIPT_PREFIX, strlen(COORD_SCRIPT_PREFIX)) == 0)
+        return ls_fail(diag, LS_EINVAL, "no script of these results has printed '%.60s'",
+                       name + strlen(COORD_SCRIPT_PREFIX)) == LS_OK;
+    for (unsigned k = 0; coord_metric_at(k) != NULL && len < sizeof(all); k++)
+        len += (size_t)snprintf(all + len, sizeof(all) - len, "%s%s", k > 0 ? ", " : "",
+                                coord_metric_at(k)->name);
+    return ls_fail(diag, LS_EINVAL, "there is no metric '%.60s'; there are %s", name, all) == LS_OK;
+}
+
+static bool names_known(const struct job *job, struct ls_diag *diag)
+{
+    const struct coord_compare_options *options = job->options;
+
+    for (size_t i = 0; options->metrics != NULL && i < options->metric_count; i++) {
+        if (!is_known(job, options->metrics[i], diag))
+            return false;
+    }
+    for (size_t i = 0; options->thresholds != NULL && i < options->thresholds->count; i++) {
+        if (!is_known(job, options->thresholds->items[i].metric, diag))
+            return false;
     }
     return true;
 }
@@ -396,7 +431,7 @@ enum ls_err coord_compare(const Ls__Result *a, const char *a_name, const Ls__Res
     size_t n_workloads, n_targets;
     enum ls_err rc = LS_ENOMEM;
 
-    if (!names_known(options, diag))
+    if (!names_known(&job, diag))
         return LS_EINVAL;
     n_workloads = coord_result_workloads(a, &workloads);
     n_targets = coord_result_targets(a, &targets);

@@ -323,6 +323,15 @@ bool coord_metric_of_script(const Ls__Result *result, const char *name, struct c
     return found != NULL;
 }
 
+bool coord_metric_of(const Ls__Result *result, const char *name, struct coord_metric *out)
+{
+    const struct coord_metric *known = coord_metric_find(name);
+
+    if (known != NULL)
+        *out = *known;
+    return known != NULL || coord_metric_of_script(result, name, out);
+}
+
 bool coord_metric_get(const struct coord_metric *metric, const Ls__Trial *trial, double *out)
 {
     if (metric->script != NULL)

@@ -37,6 +37,8 @@ struct coord_metric coord_metric_script(const char *name, bool higher_is_better)
 /* The same, whose direction is that of the trials; name lives as long as *out.
  * False: none of them has it. */
 bool coord_metric_of_script(const Ls__Result *result, const char *name, struct coord_metric *out);
+/* Either: one that is known here, or one of the result's scripts. False: neither. */
+bool coord_metric_of(const Ls__Result *result, const char *name, struct coord_metric *out);
 /* What a trial's script has printed of it; NULL: nothing. */
 const Ls__ScriptMetric *coord_script_metric(const Ls__Trial *trial, const char *name);
 

@@ -42,7 +42,9 @@ static enum ls_err take(const Ls__Thresholds *from, const struct ls_marks *marks
         struct coord_threshold *to = &out->items[out->count];
         struct ls_diag why = { .text = "" };
 
-        if (coord_metric_find(entry->key) == NULL)
+        /* A script's own are known to the results alone. */
+        if (coord_metric_find(entry->key) == NULL &&
+            strncmp(entry->key, COORD_SCRIPT_PREFIX, strlen(COORD_SCRIPT_PREFIX)) != 0)
             ls_issues_add_at(issues, marks, &from->base, "fail_on", (int)i,
                              "there is no metric '%.60s'", entry->key);
         if (coord_compare_percent(entry->value, &to->fail_on, &why) != LS_OK)

@@ -289,6 +289,24 @@ static void a_lower_bound_is_no_figure_however_often_it_was_found(void **state)
     drop(&pair);
 }
 
+static enum ls_err thresholds_of(const char *text, struct coord_thresholds *out,
+                                 struct ls_diag *diag)
+{
+    struct tmpdir tmp;
+    char path[300];
+    enum ls_err rc;
+
+    tmpdir_make(&tmp);
+    (void)snprintf(path, sizeof(path), "%s/t.yaml", tmp.path);
+    assert_int_equal(ls_fs_write(path,
+                                 (struct ls_bytes){ (const unsigned char *)text, strlen(text) },
+                                 0644, NULL),
+                     LS_OK);
+    rc = coord_thresholds_read(path, out, diag);
+    tmpdir_remove(&tmp);
+    return rc;
+}
+
 /* Whole processes, ten runs of which took so long each. */
 static Ls__Result *processes(double wall_ns)
 {
@@ -333,6 +351,58 @@ static void processes_are_compared_by_their_wall_time(void **state)
     drop(&pair);
     pair = pair_of(processes(1000), processes(1200));
     assert_int_equal(compared(&pair, &other), LS_EINVAL); /* nothing of that was measured */
+    drop(&pair);
+}
+
+/* processes() whose scripts have printed operations per second, too. */
+static Ls__Result *scripts(double per_s)
+{
+    Ls__Result *result = processes(1000);
+
+    for (size_t i = 0; i < result->n_trials; i++) {
+        Ls__ProcessResult *process = result->trials[i]->process;
+        Ls__ScriptMetric *own = coord_message_append(&process->n_metrics, &process->metrics,
+                                                     &ls__script_metric__descriptor);
+
+        assert_non_null(own);
+        own->value = coord_message_new(&ls__spread__descriptor);
+        assert_non_null(own->value);
+        own->value->n = 10;
+        own->value->median = per_s + (double)i;
+        assert_true(coord_message_string(&own->name, "sha256") &&
+                    coord_message_string(&own->better, "higher"));
+    }
+    return result;
+}
+
+static void what_scripts_print_is_compared_in_its_own_direction(void **state)
+{
+    static const char *const names[] = { "script/sha256" }, *const none[] = { "script/md5" };
+    static const struct coord_compare_options one = { .metrics = names, .metric_count = 1 };
+    static const struct coord_compare_options other = { .metrics = none, .metric_count = 1 };
+    struct pair pair = pair_of(scripts(5000), scripts(4000));
+    struct coord_thresholds thresholds;
+    struct coord_compare_options own = { .thresholds = &thresholds };
+    struct ls_diag diag = { .text = "" };
+
+    (void)state;
+    assert_int_equal(compared(&pair, &plain), LS_OK); /* without being asked for */
+    assert_string_equal(metric(&pair, "script/sha256")->finding, "worse");
+    assert_string_equal(metric(&pair, "wall_median_ns")->finding, "no_difference");
+    drop(&pair);
+    pair = pair_of(scripts(4000), scripts(5000));
+    assert_int_equal(compared(&pair, &one), LS_OK);
+    assert_string_equal(metric(&pair, "script/sha256")->finding, "better");
+    drop(&pair);
+    pair = pair_of(scripts(5000), scripts(4000));
+    assert_int_equal(thresholds_of("fail_on: {script/sha256: 10%}\n", &thresholds, &diag), LS_OK);
+    assert_int_equal(compared(&pair, &own), LS_OK);
+    assert_true(metric(&pair, "script/sha256")->failed);
+    drop(&pair);
+    coord_thresholds_fini(&thresholds);
+    pair = pair_of(scripts(5000), scripts(4000));
+    assert_int_equal(compared(&pair, &other), LS_EINVAL);
+    assert_non_null(strstr(pair.diag.text, "no script of these results has printed 'md5'"));
     drop(&pair);
 }
 
@@ -439,24 +509,6 @@ static void csv_has_every_digit(void **state)
 
 /* ---- thresholds */
 
-static enum ls_err thresholds_of(const char *text, struct coord_thresholds *out,
-                                 struct ls_diag *diag)
-{
-    struct tmpdir tmp;
-    char path[300];
-    enum ls_err rc;
-
-    tmpdir_make(&tmp);
-    (void)snprintf(path, sizeof(path), "%s/t.yaml", tmp.path);
-    assert_int_equal(ls_fs_write(path,
-                                 (struct ls_bytes){ (const unsigned char *)text, strlen(text) },
-                                 0644, NULL),
-                     LS_OK);
-    rc = coord_thresholds_read(path, out, diag);
-    tmpdir_remove(&tmp);
-    return rc;
-}
-
 /* The median falls by a tenth: more than 5 %, less than 15 %. */
 static void each_metric_has_a_threshold_of_its_own(void **state)
 {
@@ -555,6 +607,7 @@ int main(void)
         cmocka_unit_test(single_searches_are_compared_by_their_intervals),
         cmocka_unit_test(a_lower_bound_is_no_figure_however_often_it_was_found),
         cmocka_unit_test(processes_are_compared_by_their_wall_time),
+        cmocka_unit_test(what_scripts_print_is_compared_in_its_own_direction),
         cmocka_unit_test(another_load_is_refused_and_named),
         cmocka_unit_test(nothing_in_common_is_refused),
         cmocka_unit_test(an_unknown_metric_is_refused_with_those_there_are),
