@@ -1,15 +1,22 @@
 /* lockstep verify DIR: is a result what it was, and do its figures follow from what was recorded?
  */
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "common/buf.h"
+#include "common/msg_yaml.h"
 #include "common/options.h"
 #include "coordinator/bundle/place.h"
 #include "coordinator/cli.h"
+#include "coordinator/plan/plan_file.h"
 #include "coordinator/result/message.h"
 #include "coordinator/result/store.h"
+#include "coordinator/result/store_paths.h"
 #include "coordinator/result/verify.h"
+#include "coordinator/run/pages.h"
 
 struct arguments {
     const char *ca;
@@ -59,6 +66,39 @@ static int fail(bool json, int status, const char *text)
     return status;
 }
 
+/* By the plan as it is in the folder, with the changes that the run was begun with. */
+static enum ls_err make_pages(const char *dir, Ls__Result *result, struct ls_diag *diag)
+{
+    char path[PATH_MAX];
+    union {
+        char **in;
+        const char **out;
+    } changes = { .in = result->changes };
+    const struct coord_plan_source source = { .file = path,
+                                              .base_dir = result->plan_folder,
+                                              .set = changes.out,
+                                              .set_count = result->n_changes,
+                                              .quick = strcmp(result->profile, "quick") == 0 };
+    struct coord_plan plan = { 0 };
+    struct ls_issues issues;
+    char *text;
+    enum ls_err rc = coord_path(dir, COORD_PLAN_FILE, path, diag);
+
+    if (rc != LS_OK)
+        return rc;
+    ls_issues_init(&issues, COORD_PLAN_FILE);
+    rc = coord_plan_open(&source, &issues, &plan);
+    text = rc != LS_OK && rc != LS_ENOMEM ? ls_issues_format(&issues) : NULL;
+    if (text != NULL)
+        (void)ls_fail(diag, rc, "%.*s", (int)strcspn(text, "\n"), text); /* one is enough */
+    free(text);
+    ls_issues_fini(&issues);
+    if (rc == LS_OK)
+        rc = coord_pages_build(result, plan.plan);
+    coord_plan_close(&plan);
+    return rc;
+}
+
 static int verify(const char *path, const struct arguments *args, bool json)
 {
     Ls__Verification *found = coord_message_new(&ls__verification__descriptor);
@@ -71,10 +111,11 @@ static int verify(const char *path, const struct arguments *args, bool json)
         return fail(json, COORD_EXIT_FAULT, "no memory to verify anything");
     rc = coord_place_open(path, &place, &diag);
     if (rc == LS_OK)
-        rc = coord_verify(
-            place.dir,
-            &(struct coord_verify_options){ .ca = args->ca, .figures_only = args->figures_only },
-            found, &diag);
+        rc = coord_verify(place.dir,
+                          &(struct coord_verify_options){ .ca = args->ca,
+                                                          .figures_only = args->figures_only,
+                                                          .pages = make_pages },
+                          found, &diag);
     coord_place_close(&place);
     if (rc == LS_OK && !coord_message_string(&found->folder, path))
         rc = ls_fail(&diag, LS_ENOMEM, "no memory to verify %.200s", path);

@@ -345,11 +345,34 @@ static void check_trial(struct verify *v, const Ls__Trial *trial)
     verify_whole(v, trial, where);
 }
 
-static void check_figures(struct verify *v)
+/* The plan's own tables. */
+static void check_pages(struct verify *v, coord_verify_pages *make)
+{
+    static const char *const names[] = { "pages", NULL };
+    const struct verify_source source = { .file = COORD_RESULT_FILE, .from = "the trials" };
+    struct ls_diag why = { .text = "" };
+    Ls__Result *again;
+    enum ls_err rc;
+
+    if (make == NULL || v->result->n_pages == 0 || v->older)
+        return;
+    again = coord_message_copy(v->result);
+    rc = again != NULL ? make(v->dir, again, &why) : LS_ENOMEM;
+    if (rc == LS_OK)
+        verify_fields(v, &source, "", &v->result->base, &again->base, names);
+    else if (rc == LS_ENOMEM)
+        v->no_memory = true;
+    else
+        verify_note(v, "The plan's tables were not made again: %.300s", why.text);
+    coord_message_free(again);
+}
+
+static void check_figures(struct verify *v, coord_verify_pages *make_pages)
 {
     check_plan(v);
     check_hosts(v);
     check_sums(v);
+    check_pages(v, make_pages);
     for (size_t i = 0; i < v->result->n_trials; i++)
         check_trial(v, v->result->trials[i]);
 }
@@ -380,7 +403,7 @@ enum ls_err coord_verify(const char *dir, const struct coord_verify_options *opt
     if (rc == LS_OK && loaded != LS_OK)
         file_differs(&v, COORD_RESULT_FILE, why.text);
     else if (rc == LS_OK)
-        check_figures(&v);
+        check_figures(&v, options->pages);
     if (rc == LS_OK &&
         (v.no_memory ||
          !coord_message_string(&out->status, out->n_differences > 0 ? "differs" : "agrees")))

@@ -19,9 +19,14 @@
 
 #define COORD_VERIFY_DIFFERENCES_MAX 1000u /* are listed, more are counted */
 
+/* Makes the tables of result's plan again, in the folder dir, and puts them in the place of those
+ * that it has. LS_ENOMEM; anything else: they cannot be made here, and diag says why. */
+typedef enum ls_err coord_verify_pages(const char *dir, Ls__Result *result, struct ls_diag *diag);
+
 struct coord_verify_options {
-    const char *ca;    /* certificates of whom to trust; NULL: nobody in particular */
-    bool figures_only; /* the files are not compared with their sums */
+    const char *ca;            /* certificates of whom to trust; NULL: nobody in particular */
+    bool figures_only;         /* the files are not compared with their sums */
+    coord_verify_pages *pages; /* NULL: tables are taken as they are */
 };
 
 /* Fills a new Verification: status is agrees or differs. LS_EIO, LS_EINVAL: dir is no result at

@@ -88,4 +88,16 @@ expect "3 4" "$lockstep" run rows.yaml --out result --json -q
 holds out 'r.pages[0].rows[0].cells[0].measured && r.pages[0].rows[0].cells[0].text.endsWith(" ms")'
 holds out '!r.pages[0].rows[0].cells[1].measured'
 says out 'checksum'
+
+# The tables follow from the plan and the trials again, and a cell that does not is found.
+expect 0 "$lockstep" verify result --json
+holds out 'r.status === "agrees" && !r.notes.some((note) => note.includes("not made again"))'
+# shellcheck disable=SC2016 # for node
+node -e '
+    const fs = require("fs"), r = JSON.parse(fs.readFileSync("result/result.json"));
+    r.pages[0].rows[0].cells[0].text = "0.001 ms";
+    fs.writeFileSync("result/result.json", JSON.stringify(r));
+'
+expect 4 "$lockstep" verify result --figures-only --json
+holds out "r.differences.length === 1 && r.differences[0].figure.startsWith('pages[') && r.differences[0].figure.endsWith('.text')"
 nothing_left
