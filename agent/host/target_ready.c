@@ -13,7 +13,8 @@
 #include "common/clock.h"
 
 #define RETRY_REFUSED_NS (2 * LS_NS_PER_MS)
-#define RETRY_WRONG_NS   (10 * LS_NS_PER_MS) /* it accepts: do not keep it busy with our asking */
+#define RETRY_WRONG_NS   (10 * LS_NS_PER_MS)  /* it accepts: do not keep it busy with our asking */
+#define SHORT_NS         (100 * LS_NS_PER_MS) /* for a whole attempt */
 #define HAND_ON_NS       (100 * LS_NS_PER_MS)
 #define CONNECTIONS_EACH 4
 #define CONNECTIONS_MAX  512
@@ -31,7 +32,9 @@ static bool try_ready(struct host_target *t, struct load_probe *probe, int64_t d
 {
     struct agent_reply reply = { .outcome = LOAD_ABORTED, .why = "" };
     struct ls_diag diag = { 0 };
+    int64_t began_ns = ls_clock_mono_ns();
     uint64_t sent = 0;
+    bool cut_short;
     enum ls_err rc = load_probe_exchange(probe, 0, deadline_ns, &reply, &sent, &diag);
 
     t->readiness_requests += sent;
@@ -44,8 +47,9 @@ static bool try_ready(struct host_target *t, struct load_probe *probe, int64_t d
     if (rc == LS_ESTATE) /* cancelled: says nothing about the target */
         return false;
     /* One that the deadline cut short tells less than one before it that had come to its end. */
-    if ((sent > 0 || rc == LS_OK || !last->accepted) &&
-        (rc != LS_ETIMEOUT || last->diag.text[0] == '\0'))
+    cut_short = rc == LS_ETIMEOUT && sent == 0 && deadline_ns - began_ns < SHORT_NS &&
+                last->diag.text[0] != '\0';
+    if ((sent > 0 || rc == LS_OK || !last->accepted) && !cut_short)
         last->diag = diag;
     last->accepted = last->accepted || sent > 0 || rc == LS_OK;
     return false;
