@@ -1,15 +1,14 @@
 #include "coordinator/result/html_series.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/fs.h"
 #include "common/hist_log.h"
 #include "coordinator/result/heat.h"
 #include "coordinator/result/series.h"
@@ -355,15 +354,21 @@ enum ls_err coord_html_log(const char *dir, const Ls__Trial *trial, unsigned poi
     char folder[PATH_MAX], path[PATH_MAX];
     FILE *file = NULL;
     size_t lines = 0;
+    int fd;
     enum ls_err rc = coord_path(dir, trial->folder, folder, diag);
 
     if (rc == LS_OK)
         rc = choose_log(folder, trial, path, &lines, diag);
     if (rc != LS_OK)
         return rc;
-    file = fopen(path, "re");
-    if (file == NULL)
-        return ls_fail(diag, LS_EIO, "cannot open %s: %s", path, strerror(errno));
+    rc = ls_fs_open(path, &fd, diag); /* a FIFO in its place must not hold us up */
+    if (rc != LS_OK)
+        return rc;
+    file = fdopen(fd, "r");
+    if (file == NULL) {
+        (void)close(fd);
+        return ls_fail(diag, LS_ENOMEM, "no memory for %s", path);
+    }
     rc = heat_init(&heat, lines, points);
     if (rc == LS_OK)
         rc = read_lines(file, trial, &heat, total, diag);

@@ -24,8 +24,8 @@ void coord_html_samples(const Ls__Trial *trial, unsigned points, struct ls_buf *
 
 /* Reads the trial's merged.hlog below dir once, or coarse.hlog where the trial was long: adds all
  * of it to total, and appends {"every": ..., "at": [s], "columns": [[row, count, count ...]]}, rows
- * being those of heat.h. LS_EIO, LS_EPROTO, LS_ENOMEM: nothing was appended, but total may hold a
- * part. */
+ * being those of heat.h. LS_EIO, LS_EINVAL, LS_EPROTO, LS_ENOMEM: nothing was appended, but total
+ * may hold a part. */
 enum ls_err coord_html_log(const char *dir, const Ls__Trial *trial, unsigned points,
                            struct ls_hist *total, struct ls_buf *out,
                            struct ls_diag *diag) LS_NODISCARD;

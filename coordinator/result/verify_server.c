@@ -60,20 +60,28 @@ static uint64_t grown(uint64_t before, uint64_t after)
     return after > before ? after - before : 0;
 }
 
+/* A file holds any numbers: what is beyond an integer comes round, and differs from what is
+ * published. */
+static int64_t between(int64_t from, int64_t to)
+{
+    return (int64_t)((uint64_t)to - (uint64_t)from);
+}
+
 static int64_t distance(int64_t a, int64_t b)
 {
-    return a > b ? a - b : b - a;
+    return a > b ? between(b, a) : between(a, b);
 }
 
 static void compute(const struct verify_server *s, const struct coord_raw_sample *begin,
                     const struct coord_raw_sample *end, Ls__Server *out)
 {
-    double span = (double)(end->usage.at_ns - begin->usage.at_ns), foreign;
+    double span = (double)between(begin->usage.at_ns, end->usage.at_ns), foreign;
     int64_t late_ns = distance(end->usage.at_ns, s->trial->window->duration_ns);
     uint64_t ok = s->ok_in_window;
 
-    out->cpu_ns =
-        end->usage.cpu_ns > begin->usage.cpu_ns ? end->usage.cpu_ns - begin->usage.cpu_ns : 0;
+    out->cpu_ns = end->usage.cpu_ns > begin->usage.cpu_ns
+                      ? between(begin->usage.cpu_ns, end->usage.cpu_ns)
+                      : 0;
     out->cpu_cores_used = (double)out->cpu_ns / span;
     out->cpu_ns_per_request = ok > 0 ? (double)out->cpu_ns / (double)ok : 0;
     out->rss_bytes = end->usage.rss_bytes;
@@ -92,10 +100,10 @@ static void compute(const struct verify_server *s, const struct coord_raw_sample
     out->memory_peak_bytes = end->usage.memory_peak_bytes;
     out->listen_overflows = grown(begin->listen_overflows, end->listen_overflows);
     out->tcp_retransmits = grown(begin->tcp_retransmits, end->tcp_retransmits);
-    foreign = (double)(end->cpus_busy_ns - begin->cpus_busy_ns - out->cpu_ns) / span;
+    foreign = (double)between(out->cpu_ns, between(begin->cpus_busy_ns, end->cpus_busy_ns)) / span;
     out->foreign_cpu_cores = foreign > 0 ? foreign : 0;
     out->steal_cores = end->cpus_steal_ns > begin->cpus_steal_ns
-                           ? (double)(end->cpus_steal_ns - begin->cpus_steal_ns) / span
+                           ? (double)between(begin->cpus_steal_ns, end->cpus_steal_ns) / span
                            : 0;
     out->window_error_ns = distance(begin->usage.at_ns, 0);
     if (late_ns > out->window_error_ns)
