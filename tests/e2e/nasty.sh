@@ -19,11 +19,16 @@ nasty=$(dirname -- "$LS_HARNESS")/nasty
 repetitions=1
 [ -z "${LS_E2E_LONG:-}" ] || repetitions=8
 
-# Control groups of agents of this namespace that are no more.
+# When this shell began, in ticks since the system's start; what stands before is its name's.
+began=$(sed 's/.*) //' /proc/$$/stat | cut -d ' ' -f 20)
+
+# Control groups, lockstep-NAMESPACE-PID-START-N, of agents of this namespace that are no more. A
+# namespace's number is given again: what is older than this shell was another one's.
 dead_groups() {
     find /sys/fs/cgroup -type d -name "lockstep-$namespace-*" 2>/dev/null | while read -r group; do
         owner=${group##*/lockstep-"$namespace"-}
-        [ -d "/proc/${owner%%-*}" ] || printf '%s\n' "$group"
+        start=${owner#*-}
+        [ "${start%%-*}" -lt "$began" ] || [ -d "/proc/${owner%%-*}" ] || printf '%s\n' "$group"
     done
 }
 
