@@ -97,7 +97,7 @@ static bool is_wanted(const struct coord_trial *trial, const char *only)
     return fnmatch(only, pair, FNM_PATHNAME) == 0;
 }
 
-static size_t keep_wanted(struct coord_trial *items, size_t count, const char *only)
+static size_t keep_wanted(struct coord_trial *items, size_t count, const char *only, uint64_t seed)
 {
     size_t kept = 0;
 
@@ -106,6 +106,7 @@ static size_t keep_wanted(struct coord_trial *items, size_t count, const char *o
             continue;
         items[kept] = items[i];
         items[kept].index = (uint32_t)(kept + 1);
+        items[kept].seed = seed;
         kept++;
     }
     return kept;
@@ -152,7 +153,7 @@ enum ls_err coord_trials_expand(const Ls__Plan *plan, uint64_t seed, const char 
     }
     (void)list_pairs(plan, pairs);
     fill_rounds(pairs, pair_count, rounds, plan->schedule, seed, items);
-    kept = keep_wanted(items, pair_count * rounds, only);
+    kept = keep_wanted(items, pair_count * rounds, only, seed);
     if (kept == 0) {
         rc = fail_nothing_left(pairs, pair_count, only, diag);
         goto out;

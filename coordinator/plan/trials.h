@@ -23,6 +23,7 @@ struct coord_trial {
     const Ls__Target *target;
     const Ls__Workload *workload;
     uint32_t repetition; /* from 1; 0: of a round that is discarded */
+    uint64_t seed;       /* of its arrivals and of what is drawn for its requests */
 };
 
 struct coord_trials {

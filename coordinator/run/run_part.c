@@ -1,6 +1,7 @@
 /* Trials that are parts of one of the plan's: the probes of a search, the rungs of a ladder. */
 #include <stdio.h>
 
+#include "common/exponential.h"
 #include "coordinator/plan/load_law.h"
 #include "coordinator/run/run_internal.h"
 
@@ -22,6 +23,13 @@ void run_load_init(struct run_load *p, const Ls__Workload *from, int64_t measure
     p->workload.timeout = &p->timeout;
 }
 
+/* What parts of a trial say of one rate is judged together, so that each needs arrivals of its own:
+ * the same ones again would say nothing new. */
+static uint64_t part_seed(const struct coord_trial *whole, uint32_t number)
+{
+    return ls_mix64(whole->seed ^ ls_mix64((uint64_t)whole->index << 32 | number));
+}
+
 enum ls_err run_part(struct run *r, const struct coord_trial *whole, const Ls__Workload *workload,
                      const char *kind, uint32_t number, Ls__Trial **out_trial, struct ls_diag *diag)
 {
@@ -31,6 +39,7 @@ enum ls_err run_part(struct run *r, const struct coord_trial *whole, const Ls__W
     enum ls_err rc;
 
     trial.workload = workload;
+    trial.seed = part_seed(whole, number);
     (void)snprintf(part, sizeof(part), "%.200s-%s%03u", whole->workload->name, kind, number);
     *out_trial = NULL;
     rc = run_make_ready(r, diag);

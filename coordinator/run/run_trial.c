@@ -201,7 +201,7 @@ static enum ls_err open_trial(struct run *r, const struct places *p, struct ls_d
         &(struct coord_machine_spec){ .trial = r->trial->index,
                                       .target = &r->target,
                                       .workload = w,
-                                      .seed = r->options->trials->seed,
+                                      .seed = r->trial->seed,
                                       .servers = r->servers,
                                       .server = run_server_of(r, r->trial->target),
                                       .clients = r->clients_used,

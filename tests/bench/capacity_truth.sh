@@ -2,25 +2,29 @@
 # Searches for capacities that are known by formula, against the responder's queue: M/M/1, M/D/1 and a
 # hard ceiling (arrivals and services as even as can be), once for each seed.
 #
-#   sh tests/bench/capacity_truth.sh [--seeds N] [--budget TIME] [--rate PER_S] [--only mm1|md1|dd1] [--out DIR]
+#   sh tests/bench/capacity_truth.sh [--seeds N] [--budget TIME] [--rate PER_S] [--jobs N] [--only mm1|md1|dd1] [--out DIR]
 #
 # Prints a Markdown table: how many searches came within 3 % of the truth, how often the interval that
 # they state held it, and how many said that they were settled. The server has the first CPU that this
-# process may use, the client the second; with something else on them, p99 is theirs. LOCKSTEP_BUILD
-# names a build folder to use instead of building the release.
+# process may use, the client the second; with something else on them, p99 is theirs. The limit is 50
+# service times, so with a --rate of some hundreds it is far above what a shared machine does to a
+# request, and --jobs searches can run at the same time; --budget has to grow as the rate falls.
+# LOCKSTEP_BUILD names a build folder to use instead of building the release.
 # shellcheck disable=SC2016 # JavaScript
 . "$(dirname -- "$0")/capacity_lib.sh"
 
 seeds=20
 budget=3m
 rate=4000
+jobs=1
 only='mm1 md1 dd1'
-options 'seeds budget rate only' "$@"
+options 'seeds budget rate jobs only' "$@"
 begin_work
 
-# one NAME SERVICE ARRIVALS SEED: $work/NAME-SEED.json
-one() {
-    rm -f "$work/responder.log"
+# one NAME SERVICE ARRIVALS SEED: $work/NAME-SEED.json, and a line about it; in a folder of its own.
+one() (
+    work=$work/$1-$4
+    mkdir -p "$work"
     start "$work/responder.log" "$agent" respond --queue "$2" --seed "$4" --die-with-parent
     until grep -q '^listening on' "$work/responder.log" 2>/dev/null; do sleep 0.05; done
     port=$(sed -n 's/^listening on .*:\([0-9]*\)$/\1/p' "$work/responder.log")
@@ -33,30 +37,35 @@ workloads:
     connections: 64
     http: {requests: [{path: /}]}
     pacing: frugal
-    warmup: 500ms
+    warmup: ${warmup_ms}ms
     load: {capacity: {limits: {p99: ${limit_us}us}, arrivals: $3, start: $((rate / 3))/s, budget: $budget}}
 schedule: {repetitions: 1, seed: $4}
 PLAN
-    search "$1-$4"
+    search found
     stop
-}
+    mv "$work/found.json" "$work.json"
+    printf '%s %s of %s: %s\n' "$1" "$4" "$seeds" "$(node -e '
+        const c = JSON.parse(require("fs").readFileSync(process.argv[1])).trials[0].capacity;
+        console.log(`${c.rate_per_s.toFixed(1)} (${c.low_per_s.toFixed(1)} to ${c.high_per_s.toFixed(1)})` +
+            ` settled ${c.settled} in ${(c.took_ns / 1e9).toFixed(0)} s: ${c.why}`)' "$work.json")" >&2
+)
 
-# The limit is 50 service times, wherever the rate is.
 service_ns=$((1000000000 / rate))
 limit_us=$((50 * service_ns / 1000))
+warmup_ms=$((2000 * service_ns / 1000000)) # until a queue that was empty is as long as it gets
+running=0
 for seed in $(seq "$seeds"); do
-    for server in $only; do
-        case $server in
-        mm1) one mm1 "exponential:${service_ns}ns" poisson "$seed" ;;
-        md1) one md1 "constant:${service_ns}ns" poisson "$seed" ;;
-        dd1) one dd1 "constant:${service_ns}ns" constant "$seed" ;;
+    for kind in $only; do
+        case $kind in
+        mm1) one mm1 "exponential:${service_ns}ns" poisson "$seed" & ;;
+        md1) one md1 "constant:${service_ns}ns" poisson "$seed" & ;;
+        dd1) one dd1 "constant:${service_ns}ns" constant "$seed" & ;;
         esac
-        printf '%s %s of %s: %s\n' "$server" "$seed" "$seeds" "$(node -e '
-            const c = JSON.parse(require("fs").readFileSync(process.argv[1])).trials[0].capacity;
-            console.log(`${c.rate_per_s.toFixed(1)} (${c.low_per_s.toFixed(1)} to ${c.high_per_s.toFixed(1)})` +
-                ` settled ${c.settled} in ${(c.took_ns / 1e9).toFixed(0)} s: ${c.why}`)' "$work/$server-$seed.json")" >&2
+        running=$((running + 1))
+        [ $((running % jobs)) -ne 0 ] || wait
     done
 done
+wait
 
 node - "$work" "$rate" "$limit_us" "$seeds" "$only" <<'SCRIPT'
 const fs = require('fs');
