@@ -19,11 +19,15 @@
 #define MISFIT_MOST   5.0
 #define STEP_LEAST    0.02 /* of a rate, on either side of the crossing */
 #define STEP_MOST     0.10
-#define CONFIRMS_MOST 4u
+#define CONFIRMS_MOST 6u
+#define FAR           2.0   /* from one rate of a bracket to the next, and ... */
+#define NEAR          1.25  /* ... where there seemed to be one, at first */
 #define STRUCK_NEAR   0.01  /* of a rate: the same one again */
 #define CLIENT_NEAR   1.05  /* of what holds: no use in asking what the clients can do between */
 #define CLIENT_LOWER  0.9   /* of a rate that they cannot keep up for a confirmation */
 #define CONFIRM_LOWER 0.9   /* of a rate that was not confirmed; to what holds if that is nearer */
+#define CONFIRM_NEAR  0.95  /* of one that was not confirmed, but nearly */
+#define LOWER_MOST    0.5   /* by which one is below another that was not confirmed */
 #define BURST_LEAST   100.0 /* answers beyond a limit that come together: worth a word */
 #define DEATHS_MOST   3u
 #define USELESS_MOST  6u /* probes that told nothing */
@@ -42,7 +46,9 @@ struct coord_capacity {
     struct coord_hosts hosts;
     double struck; /* where these clients were last seen to be the limit; 0: never */
     bool up;       /* the next step goes above the crossing */
+    double step;   /* of the bracket's next rate, upwards or downwards */
     uint32_t confirms;
+    uint32_t refusals;   /* confirmations that failed, since the last that did not */
     double confirmed;    /* 0: not yet */
     size_t confirmed_at; /* which point that was */
     double refuted;      /* the lowest rate whose confirmation failed since; INFINITY: none */
@@ -192,15 +198,31 @@ static void go_confirm(struct coord_capacity *c, double rate)
     plan(c, COORD_PROBE_CONFIRM, rate, confirm_window(c, rate));
 }
 
+/* Its probes may have been too short to be sure of it. A confirmation, which is longer, tells more
+ * than one between two rates that are as good as the same. */
+static bool bracket_is_narrow(const struct coord_capacity *c)
+{
+    return !c->p.fitted && c->p.holds > c->confirmed &&
+           c->p.breaks / c->p.holds - 1 <= c->set.precision;
+}
+
+static void go_bracket(struct coord_capacity *c);
+
 static void go_search(struct coord_capacity *c)
 {
     double rate, step;
     int64_t window_ns;
 
+    if (!c->p.fitted && !(c->p.holds > 0 && isfinite(c->p.breaks))) {
+        c->stage = STAGE_BRACKET; /* what seemed to be one was luck, but it is not far away */
+        c->step = NEAR;
+        go_bracket(c);
+        return;
+    }
     c->stage = STAGE_SEARCH;
     if (unresolvable(c, c->p.fitted ? c->p.fit.rate : sqrt(c->p.holds * c->p.breaks)))
         return;
-    if (coord_points_narrow(&c->p)) {
+    if (coord_points_narrow(&c->p) || bracket_is_narrow(c)) {
         go_confirm(c, coord_points_candidate(&c->p));
         return;
     }
@@ -240,7 +262,7 @@ static void at_least(struct coord_capacity *c, double rate)
                c->confirmed > 0 ? "" : " in a short probe", rate);
 }
 
-/* Up by twos until it breaks, or down by twos until it holds. */
+/* Up by twos until it breaks, or down by twos until it holds; by less where it must be near. */
 static void go_bracket(struct coord_capacity *c)
 {
     double rate;
@@ -251,11 +273,12 @@ static void go_bracket(struct coord_capacity *c)
         return;
     }
     if (c->p.holds <= 0 && isfinite(c->p.breaks))
-        rate = c->p.breaks / 2;
+        rate = c->p.breaks / c->step;
     else if (c->ceiling_by == COORD_LIMITED_BY_CLIENT && c->p.holds > 0)
         rate = sqrt(c->p.holds * c->ceiling);
     else
-        rate = c->p.count == 0 ? c->set.first_per_s : fmax(c->p.holds, c->next.rate_per_s) * 2;
+        rate =
+            c->p.count == 0 ? c->set.first_per_s : fmax(c->p.holds, c->next.rate_per_s) * c->step;
     if (isfinite(c->p.breaks) && c->p.breaks <= c->set.least_per_s) {
         finish(c, false, "the limits are broken at every rate down to %g/s (%s by %.3g %%)",
                c->set.least_per_s, c->p.limits[c->p.points[c->p.count - 1].limit].name,
@@ -272,6 +295,7 @@ static void go_bracket(struct coord_capacity *c)
                c->ceiling);
         return;
     }
+    c->step = FAR;
     window_ns = window_for(c, clipped(c, rate), COORD_CAPACITY_TAIL_BRACKET);
     if (affordable(c, window_ns))
         plan(c, COORD_PROBE_BRACKET, rate, window_ns);
@@ -412,14 +436,19 @@ static void settle(struct coord_capacity *c)
         say_scatter(c, limit);
 }
 
-/* What to try to confirm after that rate was not. What is known to hold may be far below. */
-static double lower_than(const struct coord_capacity *c, double rate)
+/* What to try to confirm after a confirmation failed. What is known to hold may be far below, which
+ * is no reason to go there where one probe alone could not have told that it is broken. */
+static double lower_than(const struct coord_capacity *c, const struct coord_capacity_point *failed)
 {
-    double candidate = coord_points_candidate(&c->p);
+    double rate = failed->probe.rate_per_s, candidate = coord_points_candidate(&c->p);
 
     if (!c->p.fitted && candidate < rate * CONFIRM_LOWER)
-        return fmin(sqrt(candidate * rate), rate * CONFIRM_LOWER);
-    return fmin(candidate, rate * (1 - c->set.precision));
+        return failed->verdict == COORD_BREAKS ? fmin(sqrt(candidate * rate), rate * CONFIRM_LOWER)
+                                               : rate * CONFIRM_NEAR;
+    if (c->p.fitted)
+        return fmin(candidate, rate * (1 - c->set.precision));
+    /* Each time by twice as much: short probes may have been too kind. */
+    return fmin(candidate, rate * (1 - fmin(c->set.precision * exp2(c->refusals - 1), LOWER_MOST)));
 }
 
 static void after_confirm(struct coord_capacity *c, size_t at)
@@ -430,6 +459,7 @@ static void after_confirm(struct coord_capacity *c, size_t at)
         c->confirmed = rate;
         c->confirmed_at = at;
         c->refuted = INFINITY;
+        c->refusals = 0;
         if (rate * (1 + c->set.above) > c->ceiling) {
             c->answer.limited_by = c->ceiling_by;
             finish(c, false, "the limits held at %g/s; %g/s is more than %s", rate,
@@ -446,7 +476,8 @@ static void after_confirm(struct coord_capacity *c, size_t at)
     if (c->confirmed >= rate)
         c->confirmed = 0; /* it was luck */
     c->refuted = fmin(c->refuted, rate);
-    lower = lower_than(c, rate);
+    c->refusals++;
+    lower = lower_than(c, &c->p.points[at]);
     if (c->confirms < CONFIRMS_MOST && lower >= c->set.least_per_s &&
         affordable(c, 2 * c->set.confirm_ns + c->set.overhead_ns))
         go_confirm(c, lower);
@@ -513,6 +544,7 @@ enum ls_err coord_capacity_create(const struct coord_capacity_settings *settings
     c->p.precision = settings->precision;
     ls_rng_init(&rng, settings->seed, 0);
     c->up = ls_rng_below(&rng, 2) == 1;
+    c->step = FAR;
     c->ceiling = settings->most_per_s;
     c->refuted = INFINITY;
     coord_hosts_init(&c->hosts, settings->hosts, settings->all_hosts);

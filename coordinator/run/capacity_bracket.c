@@ -157,9 +157,13 @@ static double sustained(const struct coord_points *c, const struct coord_capacit
     return probe->rate_per_s * fmax(0, 1 - (double)longest_ns / (double)probe->window_ns);
 }
 
+/* Of what neighbours together call broken, a point that held is no evidence either: it may have
+ * been short. */
 static void find_surely_holds(struct coord_points *c, const size_t *order, size_t n)
 {
-    while (n > 0 && c->points[order[n - 1]].probe.rate_per_s >= c->surely_breaks)
+    double most = fmin(c->breaks, c->surely_breaks);
+
+    while (n > 0 && c->points[order[n - 1]].probe.rate_per_s >= most)
         n--;
     for (size_t from = n; from-- > 0;) {
         for (size_t to = from; to < n; to++) {
@@ -199,9 +203,9 @@ void coord_points_bracket(struct coord_points *c)
     size_t block_count = pool_violators(c, order, n, blocks);
 
     c->surely_holds = 0;
+    find_bracket(c, blocks, block_count);
     find_surely_breaks(c, order, n, blocks, block_count);
     find_surely_holds(c, order, n);
-    find_bracket(c, blocks, block_count);
 }
 
 double coord_points_held_below(const struct coord_points *c, double rate_per_s)

@@ -10,7 +10,7 @@
 # service times, so with a --rate of some hundreds it is far above what a shared machine does to a
 # request, and --jobs searches can run at the same time; --budget has to grow as the rate falls.
 # LOCKSTEP_BUILD names a build folder to use instead of building the release.
-# shellcheck disable=SC2016 # JavaScript
+# shellcheck disable=SC2016,SC2030,SC2031 # JavaScript; a search has a $work of its own
 . "$(dirname -- "$0")/capacity_lib.sh"
 
 seeds=20

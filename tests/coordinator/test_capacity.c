@@ -449,6 +449,109 @@ static void a_client_that_stumbles_once_is_not_the_limit(void **state)
     coord_capacity_destroy(capacity);
 }
 
+/* Tells a search what share of a probe's first batch broke the limit, and of each of the others. */
+static void tell(struct coord_capacity *capacity, const struct coord_capacity_probe *probe,
+                 double first, double others)
+{
+    uint64_t requests = (uint64_t)(probe->rate_per_s * (double)probe->window_ns / 1e9 /
+                                   (double)COORD_CAPACITY_BATCHES);
+    struct coord_capacity_batch batches[COORD_CAPACITY_BATCHES];
+    const struct coord_capacity_seen seen = { .batches = batches,
+                                              .batch_count = COORD_CAPACITY_BATCHES,
+                                              .limited_by = COORD_LIMITED_BY_SERVER,
+                                              .took_ns = probe->window_ns + OVERHEAD };
+
+    for (size_t i = 0; i < COORD_CAPACITY_BATCHES; i++)
+        batches[i] = (struct coord_capacity_batch){
+            .requests = requests,
+            .breaking = { (uint64_t)((double)requests * (i == 0 ? first : others)) }
+        };
+    if (verbose())
+        (void)printf("  %-10s %.2f/s %5.1f s: %.3f %.3f\n", coord_capacity_kind_name(probe->kind),
+                     probe->rate_per_s, (double)probe->window_ns / 1e9, first, others);
+    assert_int_equal(coord_capacity_report(capacity, &seen, NULL), LS_OK);
+}
+
+/* A hard ceiling, where a confirmation sees one burst: the next one is just below it, though
+ * nothing was seen to hold between that and half of it. */
+static void a_confirmation_that_fails_by_little_is_tried_a_little_lower(void **state)
+{
+    struct coord_capacity_settings settings = settings_for(&fast, 1);
+    struct coord_capacity *capacity;
+    struct coord_capacity_probe probe;
+    struct coord_capacity_answer answer;
+    double failed = 0;
+
+    (void)state;
+    settings.first_per_s = 1000;
+    assert_int_equal(coord_capacity_create(&settings, &capacity, NULL), LS_OK);
+    while (coord_capacity_next(capacity, &probe)) {
+        if (probe.kind == COORD_PROBE_CONFIRM && failed <= 0) {
+            failed = probe.rate_per_s;
+            tell(capacity, &probe, 0.6, 0);
+            assert_true(coord_capacity_next(capacity, &probe));
+            assert_int_equal(probe.kind, COORD_PROBE_CONFIRM);
+            assert_true(probe.rate_per_s > 0.94 * failed && probe.rate_per_s < failed);
+        }
+        tell(capacity, &probe, probe.rate_per_s > 2000, probe.rate_per_s > 2000);
+    }
+    assert_true(failed > 1900 && failed < 2001);
+    coord_capacity_answer(capacity, &answer);
+    assert_true(answer.found && answer.rate_per_s > 1800 && answer.rate_per_s <= 2000);
+    coord_capacity_destroy(capacity);
+}
+
+/* One that fails for certain is followed by ones that are lower by more and more: 2, 4, 8 %. */
+static void confirmations_that_fail_again_and_again_are_tried_much_lower(void **state)
+{
+    struct coord_capacity_settings settings = settings_for(&fast, 1);
+    struct coord_capacity *capacity;
+    struct coord_capacity_probe probe;
+    struct coord_capacity_answer answer;
+
+    (void)state;
+    settings.first_per_s = 100000; /* so that short probes are long enough */
+    assert_int_equal(coord_capacity_create(&settings, &capacity, NULL), LS_OK);
+    while (coord_capacity_next(capacity, &probe)) {
+        bool breaks = probe.rate_per_s > (probe.window_ns < 10 * S ? 185000 : 160000);
+
+        tell(capacity, &probe, breaks, breaks);
+    }
+    coord_capacity_answer(capacity, &answer);
+    assert_true(answer.found && answer.rate_per_s > 150000 && answer.rate_per_s <= 160000);
+    coord_capacity_destroy(capacity);
+}
+
+/* A burst in a short probe made a bracket that a longer one showed to be none: what follows is near
+ * it, and not at the most that is allowed. */
+static void a_bracket_that_was_luck_is_looked_for_again_nearby(void **state)
+{
+    struct coord_capacity_settings settings = settings_for(&fast, 1);
+    struct coord_capacity *capacity;
+    struct coord_capacity_probe probe;
+    struct coord_capacity_answer answer;
+    bool burst = true;
+
+    (void)state;
+    settings.first_per_s = 1000;
+    assert_int_equal(coord_capacity_create(&settings, &capacity, NULL), LS_OK);
+    while (coord_capacity_next(capacity, &probe)) {
+        bool breaks = probe.rate_per_s > 4700;
+
+        assert_true(probe.rate_per_s < 9000);
+        if (burst && probe.rate_per_s > 3999) {
+            tell(capacity, &probe, 0.6, 0);
+            burst = false;
+        } else {
+            tell(capacity, &probe, breaks, breaks);
+        }
+    }
+    assert_false(burst);
+    coord_capacity_answer(capacity, &answer);
+    assert_true(answer.found && answer.rate_per_s > 4300 && answer.rate_per_s <= 4700);
+    coord_capacity_destroy(capacity);
+}
+
 /* Started for each probe, it is as cold in each; its confirmation shows that it warms up. */
 static void a_server_that_warms_up_for_a_minute_is_not_called_settled(void **state)
 {
@@ -621,6 +724,9 @@ int main(void)
         cmocka_unit_test(a_client_that_cannot_offer_more_makes_it_a_lower_bound),
         cmocka_unit_test(a_server_that_dies_ends_the_search),
         cmocka_unit_test(a_client_that_stumbles_once_is_not_the_limit),
+        cmocka_unit_test(a_confirmation_that_fails_by_little_is_tried_a_little_lower),
+        cmocka_unit_test(confirmations_that_fail_again_and_again_are_tried_much_lower),
+        cmocka_unit_test(a_bracket_that_was_luck_is_looked_for_again_nearby),
         cmocka_unit_test(a_server_that_warms_up_for_a_minute_is_not_called_settled),
         cmocka_unit_test(a_settled_server_that_warms_up_is_found_as_it_is_in_the_end),
         cmocka_unit_test(a_percentile_that_no_probe_can_see_is_refused_with_the_length_it_takes),

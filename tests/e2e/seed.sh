@@ -35,3 +35,28 @@ arrivals 3 7
 same 'arrivals of three agents and of one' "$of_one" "$seen"
 arrivals 2 8
 [ "$seen" != "$of_one" ] || fail "seeds 7 and 8 make the same arrivals: $seen"
+
+# Each probe of a search, and each search, has arrivals of its own, and they are the seed's as well.
+start responder "$agent" respond --die-with-parent
+wait_until 10 grep -q '^listening on' responder.log
+port=$(sed -n 's/^listening on .*:\([0-9]*\)$/\1/p' responder.log)
+cat >search.yaml <<PLAN
+name: search
+targets:
+  - {name: responder, host: 127.0.0.1, port: $port, external: true}
+workloads:
+  - name: hello
+    connections: 8
+    http: {requests: [{path: /}]}
+    warmup: 100ms
+    load: {capacity: {limits: {p99: 200ms}, start: 2k/s, most: 2k/s, budget: 24s, probe: 1s, longest_probe: 1s, confirm: 1s}}
+schedule: {repetitions: 2, seed: 7}
+PLAN
+for folder in first again; do
+    expect '0 4' "$lockstep" run search.yaml --out "$folder" --json
+    seen=$(json out "r.trials.map((t) => t.capacity.probes.map((p) =>
+        JSON.parse(require('fs').readFileSync('$folder/' + p.folder + '/trial.json')).requests.scheduled).join(' ')).join(' | ')")
+    [ "$folder" = first ] || same 'arrivals of the same seed' "$of_first" "$seen"
+    of_first=$seen
+done
+[ "${seen% | *}" != "${seen#* | }" ] || fail "two searches had the same arrivals: $seen"
