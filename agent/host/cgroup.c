@@ -519,6 +519,19 @@ const char *host_cgroup_describe(char *out, size_t out_bytes)
 
 /* ---- left over */
 
+/* Does it tell the time since the system's start as this process does? In a time namespace
+ * everybody has begun at another instant. Who may not be looked at is left alone. */
+static bool shares_our_time(pid_t pid)
+{
+    struct stat ours, theirs;
+    char path[48];
+
+    if (stat("/proc/self/ns/time", &ours) != 0)
+        return true; /* a kernel that has none */
+    (void)snprintf(path, sizeof(path), "/proc/%d/ns/time", (int)pid);
+    return stat(path, &theirs) == 0 && theirs.st_ino == ours.st_ino;
+}
+
 /* Was it made by an agent of this system's that has ended? */
 static bool is_orphan(const char *name)
 {
@@ -531,7 +544,7 @@ static bool is_orphan(const char *name)
         pid_namespace != host.pid_namespace)
         return false;
     if (host_proc_read((pid_t)pid, &proc))
-        return proc.start_ticks != start;
+        return proc.start_ticks != start && shares_our_time((pid_t)pid);
     return kill((pid_t)pid, 0) != 0 && errno == ESRCH; /* else it is hidden, and not gone */
 }
 

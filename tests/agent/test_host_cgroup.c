@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,9 +85,9 @@ static pid_t start_in(const char *folder)
         for (;;)
             (void)pause();
     }
+    (void)close(fds[1]);
     assert_int_equal(read(fds[0], &byte, 1), 1);
     (void)close(fds[0]);
-    (void)close(fds[1]);
     return pid;
 }
 
@@ -179,31 +180,74 @@ static void a_freezer_kills_where_there_is_no_version_2(void **state)
     assert_true(host_cgroup_remove(path));
 }
 
-static void what_a_dead_agent_has_left_is_swept_up_and_a_living_ones_is_not(void **state)
+/* As if an agent of our number had made it that began so many ticks after us; false: skip. */
+static bool make_group(unsigned later, unsigned serial, char out[HOST_CGROUP_PATH + 96])
 {
-    char folder[HOST_CGROUP_PATH], dead[HOST_CGROUP_PATH + 96], living[HOST_CGROUP_PATH + 96];
+    char folder[HOST_CGROUP_PATH];
     struct host_proc self;
     struct stat st;
+
+    if (!above("", folder) && !above("freezer", folder))
+        return false;
+    assert_true(host_proc_read(getpid(), &self));
+    assert_int_equal(stat("/proc/self/ns/pid", &st), 0);
+    (void)snprintf(out, HOST_CGROUP_PATH + 96, "%s/lockstep-%lu-%d-%" PRIu64 "-%u", folder,
+                   (unsigned long)st.st_ino, (int)getpid(), self.start_ticks + later, serial);
+    assert_int_equal(mkdir(out, 0755), 0);
+    return true;
+}
+
+static void what_a_dead_agent_has_left_is_swept_up_and_a_living_ones_is_not(void **state)
+{
+    char dead[HOST_CGROUP_PATH + 96], living[HOST_CGROUP_PATH + 96];
     pid_t pid;
 
     (void)state;
-    if (!above("", folder) && !above("freezer", folder))
+    if (!make_group(1, 0, dead) || !make_group(0, 77, living))
         skip();
-    assert_true(host_proc_read(getpid(), &self));
-    assert_int_equal(stat("/proc/self/ns/pid", &st), 0);
-    /* Ours, but for the time of its start: a number that another has had. */
-    (void)snprintf(dead, sizeof(dead), "%s/lockstep-%lu-%d-%" PRIu64 "-0", folder,
-                   (unsigned long)st.st_ino, (int)getpid(), self.start_ticks + 1);
-    (void)snprintf(living, sizeof(living), "%s/lockstep-%lu-%d-%" PRIu64 "-77", folder,
-                   (unsigned long)st.st_ino, (int)getpid(), self.start_ticks);
-    assert_int_equal(mkdir(dead, 0755), 0);
-    assert_int_equal(mkdir(living, 0755), 0);
     pid = start_in(dead);
     host_cgroup_sweep();
     is_killed(pid);
     assert_int_equal(access(dead, F_OK), -1);
     assert_int_equal(access(living, F_OK), 0);
     assert_true(host_cgroup_remove(living));
+}
+
+/* What is forked from now on finds that the system began some days earlier. */
+static bool enter_another_time(void)
+{
+    static const char offset[] = "boottime 300000 0\n";
+    int fd = unshare(CLONE_NEWTIME) == 0 ? open("/proc/self/timens_offsets", O_WRONLY) : -1;
+
+    return fd >= 0 && write(fd, offset, sizeof(offset) - 1) == (ssize_t)sizeof(offset) - 1;
+}
+
+static void who_lives_is_not_dead_to_an_agent_of_another_time_namespace(void **state)
+{
+    char living[HOST_CGROUP_PATH + 96];
+    int status = 1;
+    pid_t pid;
+
+    (void)state;
+    if (!make_group(0, 78, living))
+        skip();
+    pid = fork();
+    if (pid == 0) {
+        if (!enter_another_time())
+            _exit(77);
+        pid = fork();
+        if (pid == 0) {
+            host_cgroup_sweep();
+            _exit(0);
+        }
+        _exit(waitpid(pid, &status, 0) == pid && status == 0 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(access(living, F_OK), 0);
+    assert_true(host_cgroup_remove(living));
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        skip(); /* it takes CAP_SYS_ADMIN, and a kernel that has them */
+    assert_int_equal(status, 0);
 }
 
 int main(void)
@@ -214,6 +258,7 @@ int main(void)
         cmocka_unit_test(the_groups_that_a_target_has_made_below_go_with_it),
         cmocka_unit_test(a_freezer_kills_where_there_is_no_version_2),
         cmocka_unit_test(what_a_dead_agent_has_left_is_swept_up_and_a_living_ones_is_not),
+        cmocka_unit_test(who_lives_is_not_dead_to_an_agent_of_another_time_namespace),
     };
 
     return cmocka_run_group_tests_name("agent.host_cgroup", tests, NULL, NULL);
