@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/host/proc.h"
@@ -159,6 +160,33 @@ void host_fixture_down(struct host_fixture *f, struct host_target_event *out)
     host_fixture_expect(f, HOST_TARGET_STOPPED, out);
     assert_string_equal(out->code, "");
     assert_int_equal(host_fixture_alive(f->mark), 0);
+}
+
+void host_fixture_again(struct host_fixture *f)
+{
+    host_target_destroy(f->target);
+    f->target = NULL;
+    assert_int_equal(ls_fs_remove_tree(f->dir, NULL), LS_OK);
+    assert_int_equal(mkdir(f->dir, 0700), 0);
+}
+
+void host_fixture_not_ready(struct host_fixture *f, const char *saying, uint64_t requests,
+                            struct host_target_event *out)
+{
+    struct host_target_event end;
+
+    for (;; f->spec.ready_timeout_ns *= 4) {
+        host_fixture_start(f);
+        host_fixture_expect(f, HOST_TARGET_FAILED, out);
+        assert_string_equal(out->code, "not_ready");
+        if (strstr(out->diag.text, saying) != NULL && out->readiness_requests >= requests)
+            return;
+        if (f->spec.ready_timeout_ns > FIXTURE_PATIENCE_NS / 6)
+            fail_msg("\"%s\" after %llu requests does not say \"%s\"", out->diag.text,
+                     (unsigned long long)out->readiness_requests, saying);
+        host_fixture_down(f, &end);
+        host_fixture_again(f);
+    }
 }
 
 /* Does its environment hold a variable that begins so? */

@@ -6,7 +6,7 @@
 
 #include "agent/host/target.h"
 
-#define FIXTURE_PATIENCE_NS INT64_C(20000000000) /* for whatever is awaited; far too long */
+#define FIXTURE_PATIENCE_NS INT64_C(60000000000) /* for whatever is awaited; far too long */
 
 struct host_fixture {
     char dir[256];
@@ -36,6 +36,14 @@ void host_fixture_expect(struct host_fixture *f, enum host_target_event_kind kin
 void host_fixture_up(struct host_fixture *f, struct host_target_event *out);
 /* stop, STOPPED without complaint, nothing is left */
 void host_fixture_down(struct host_fixture *f, struct host_target_event *out);
+/* Nothing is left of the target; another one may be started, on the same port, in a fresh folder.
+ */
+void host_fixture_again(struct host_fixture *f);
+/* start, and FAILED as it is not ready when its time is over, with these words and after at least
+ * so many requests. As it may not have come to what it does instead by then, it is tried from
+ * spec.ready_timeout_ns on with more and more time. */
+void host_fixture_not_ready(struct host_fixture *f, const char *saying, uint64_t requests,
+                            struct host_target_event *out);
 
 /* A group's setup and teardown: when a test has failed, whatever it left is ended. */
 int host_fixture_begin(void **state);

@@ -91,11 +91,8 @@ static void an_instance_that_does_not_listen_is_missed(void **state)
 
     (void)state;
     init_instances(&i, "sleep");
-    i.f.spec.ready_timeout_ns = 2 * LS_NS_PER_S; /* the other two are there by then */
-    host_fixture_start(&i.f);
-    host_fixture_expect(&i.f, HOST_TARGET_FAILED, &event);
-    assert_string_equal(event.code, "not_ready");
-    says(event.diag.text, "2 of the target's 3 instances listened");
+    i.f.spec.ready_timeout_ns = LS_NS_PER_S;
+    host_fixture_not_ready(&i.f, "2 of the target's 3 instances listened", 1, &event);
     host_fixture_down(&i.f, &event);
     host_fixture_fini(&i.f);
 }
@@ -141,7 +138,7 @@ static void a_cluster_is_ready_when_all_its_workers_have_taken_a_connection(void
     for (int workers = 2; workers <= 3; workers++) {
         host_fixture_init(&f, "cluster", "{port}", "3");
         f.spec.ready_processes = 3;
-        f.spec.ready_timeout_ns = workers == 3 ? FIXTURE_PATIENCE_NS : 2 * LS_NS_PER_S;
+        f.spec.ready_timeout_ns = workers == 3 ? FIXTURE_PATIENCE_NS : 4 * LS_NS_PER_S;
         host_fixture_start(&f);
         assert_true(host_fixture_await_alive(f.mark, 4));
         for (int i = 0; i < workers; i++)
@@ -270,7 +267,7 @@ static void without_groups_a_pid_namespace_holds_them(void **state)
         struct host_usage usage;
 
         host_fixture_init(&f, roles[i], "{port}", NULL);
-        f.spec.grace_ns = 200 * LS_NS_PER_MS;
+        f.spec.grace_ns = LS_NS_PER_S; /* who obeys has done so by then */
         host_fixture_up(&f, &event);
         if (strcmp(event.containment->by, "pid namespace") != 0) {
             host_fixture_down(&f, &event);
@@ -408,11 +405,8 @@ static void who_listens_elsewhere_is_told_where(void **state)
     (void)snprintf(port, sizeof(port), "%u", host_fixture_free_port());
     (void)snprintf(want, sizeof(want), "it listens on port %s instead", port);
     host_fixture_init(&f, "serve", port, NULL);
-    f.spec.ready_timeout_ns = 2 * LS_NS_PER_S;
-    host_fixture_start(&f);
-    host_fixture_expect(&f, HOST_TARGET_FAILED, &event);
-    assert_string_equal(event.code, "not_ready");
-    says(event.diag.text, want);
+    f.spec.ready_timeout_ns = LS_NS_PER_S;
+    host_fixture_not_ready(&f, want, 0, &event);
     host_fixture_down(&f, &event);
     host_fixture_fini(&f);
 }

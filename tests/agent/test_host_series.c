@@ -212,7 +212,7 @@ static void input_and_marker_are_at_hand(void **state)
     Ls__ProcessRun *run;
 
     (void)state;
-    rig_init(&r, "cat; echo READY; sleep 0.2", 2);
+    rig_init(&r, "cat; echo READY; sleep 1", 2); /* time to look at what it holds */
     r.process.stdin = text;
     r.process.marker = marker;
     rig_start(&r);

@@ -1,6 +1,7 @@
 #include "tests/support/test.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -15,7 +16,6 @@
 #include "agent/host/target.h"
 #include "common/clock.h"
 #include "common/cpuset.h"
-#include "common/fs.h"
 #include "tests/agent/host_fixture.h"
 #include "tests/agent/host_play.h"
 
@@ -180,11 +180,7 @@ static void fail_to_get_ready(const char *role, const char *second, const char *
 
     host_fixture_init(&f, role, "{port}", second);
     f.spec.ready_timeout_ns = 300 * LS_NS_PER_MS;
-    host_fixture_start(&f);
-    host_fixture_expect(&f, HOST_TARGET_FAILED, &event);
-    assert_string_equal(event.code, "not_ready");
-    if (strstr(event.diag.text, saying) == NULL)
-        fail_msg("\"%s\" does not say \"%s\"", event.diag.text, saying);
+    host_fixture_not_ready(&f, saying, asked_often ? 2 : 0, &event);
     assert_true((event.readiness_requests > 1) == asked_often);
     host_fixture_down(&f, &event);
     assert_string_equal(event.exit, "signal TERM");
@@ -385,6 +381,18 @@ static void hosts_that_are_none_are_refused(void **state)
 
 /* ---- ends */
 
+/* What "crash" waits for, so that it does not go before it is up. */
+static void tell_to_crash(const struct host_fixture *f)
+{
+    char path[300];
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "%s/crash", f->dir);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    assert_true(fd >= 0);
+    (void)close(fd);
+}
+
 static void a_target_that_ignores_term_is_killed_after_its_grace_time(void **state)
 {
     struct host_fixture f;
@@ -436,8 +444,9 @@ static void a_target_that_dies_is_reported_at_once(void **state)
     struct host_target_event event;
 
     (void)state;
-    host_fixture_init(&f, "crash", "{port}", "200");
+    host_fixture_init(&f, "crash", "{port}", NULL);
     host_fixture_up(&f, &event);
+    tell_to_crash(&f);
     host_fixture_expect(&f, HOST_TARGET_EXITED, &event);
     assert_string_equal(event.code, "exited");
     assert_string_equal(event.exit, "signal USR1");
@@ -455,8 +464,9 @@ static void who_has_died_before_the_stop_was_not_stopped_by_us(void **state)
     struct host_target_event event;
 
     (void)state;
-    host_fixture_init(&f, "crash", "{port}", "50");
+    host_fixture_init(&f, "crash", "{port}", NULL);
     host_fixture_up(&f, &event);
+    tell_to_crash(&f);
     assert_true(host_fixture_await_alive(f.mark, 0));
     host_target_stop(f.target);
     do {
@@ -635,8 +645,8 @@ static void run_real(struct real_server *server)
     f.spec.argv = server->argv;
     f.spec.version_argv = version;
     for (int i = 0; i < 2; i++) { /* twice on the same port, in a folder that is fresh */
-        assert_int_equal(ls_fs_remove_tree(f.dir, NULL), LS_OK);
-        assert_int_equal(mkdir(f.dir, 0700), 0);
+        if (i > 0)
+            host_fixture_again(&f);
         host_fixture_up(&f, &event);
         assert_memory_equal(event.program.version, server->version_begins,
                             strlen(server->version_begins));
@@ -648,8 +658,6 @@ static void run_real(struct real_server *server)
         host_fixture_down(&f, &event);
         assert_true(event.stopped_by_us);
         assert_int_equal(event.left_over, 0);
-        host_target_destroy(f.target);
-        f.target = NULL;
     }
     host_fixture_fini(&f);
     free(config);

@@ -37,19 +37,31 @@ static void prepare(struct scene *scene)
     scene->workload.stamps = stamps ? LOAD_STAMPS_ON : LOAD_STAMPS_OFF;
 }
 
-static void play(struct scene *scene)
+static void play_once(struct scene *scene, int64_t lead_ns)
 {
     struct rude_server *server = rude_server_start(&scene->script);
 
     rude_server_address(server, &scene->workload.address, &scene->workload.address_len);
     load_run_init(&scene->run, &scene->workload);
-    scene->window = load_run_window(300 * MS, 20 * MS, 100 * MS);
+    scene->window = load_run_window(lead_ns, 20 * MS, 100 * MS);
     load_run_all(&scene->run, &scene->window);
     scene->received = rude_server_received(server);
     scene->accepted = rude_server_connections(server);
     scene->longest_ns = ls_hist_max(scene->run.series[LS_SERIES_RESPONSE_TIME]);
     load_run_fini(&scene->run);
     rude_server_stop(server);
+}
+
+/* A load that was armed too late has opened its connections twice: then counts prove nothing. */
+static void play(struct scene *scene)
+{
+    int64_t lead_ns = 300 * MS;
+
+    do {
+        assert_true(lead_ns < 20 * LS_NS_PER_S);
+        play_once(scene, lead_ns);
+        lead_ns *= 2;
+    } while (scene->run.seen[LOAD_EVENT_LATE] > 0);
 }
 
 static uint64_t outcome(const struct scene *scene, enum load_outcome outcome)

@@ -238,7 +238,8 @@ static void an_agent_at_rest_wakes_up_for_its_heartbeats_alone(void **state)
         wakeups++;
         heartbeats += recv(raw.fd, heartbeat, sizeof(heartbeat), MSG_DONTWAIT) > 0;
     }
-    assert_true(wakeups <= 3 * heartbeats); /* a tick is a tenth of one */
+    /* Two for each; ten more if there were ticks. Between, for threads that are not in time. */
+    assert_true(wakeups <= 6 * heartbeats);
     raw_fini(&raw);
 }
 
