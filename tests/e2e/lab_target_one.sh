@@ -65,7 +65,12 @@ reject)
     ;;
 esac
 books_balance out
-wait_until 15 only_agents client-1 client-2
-[ "$1" = crash ] || wait_until 15 only_agents server-1
+wait_until 30 only_agents client-1 client-2
+[ "$1" = crash ] || wait_until 30 only_agents server-1
+# Who is gone for good with its process namespace has no successor to sweep up behind it: the lab does.
+spaces=$(sed -n 's/.*\[\([0-9]*\)\]$/\1/p' lab/hosts/*.pid)
 lab down
+for space in $spaces; do
+    same "control groups of namespace $space" '' "$(find /sys/fs/cgroup -type d -name "lockstep-$space-*" 2>/dev/null)"
+done
 nothing_left
