@@ -51,7 +51,7 @@ names_lost() {
 case $fault in
 killed) # The trial ends; the agent that is begun again takes part in the next one.
     begin_agents
-    begin 2s
+    begin 4s
     wait_until 100 measuring c2
     kill -9 "$second"
     agent_at "$url" c2 client --work-dir "$LS_TMP/c2"
@@ -63,7 +63,7 @@ killed) # The trial ends; the agent that is begun again takes part in the next o
     ;;
 continued) # The others go on, and the result says what there was.
     begin_agents
-    begin 2s '  on_agent_loss: continue'
+    begin 4s '  on_agent_loss: continue'
     wait_until 100 measuring c2
     kill -9 "$second"
     agent_at "$url" c2 client --work-dir "$LS_TMP/c2"

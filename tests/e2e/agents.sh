@@ -93,7 +93,7 @@ end_agents() {
     for one in "$@"; do
         kill -TERM "$one" 2>/dev/null || :
     done
-    wait_until 10 nothing_is_left
+    wait_until 30 nothing_is_left
     same 'folders left' '' "$(ls tmp)"
     port_is_free "$target" || fail "port $target is still in use"
 }

@@ -10,7 +10,7 @@ files=$(ulimit -n)
 
 responder() {
     start responder "$agent" respond --die-with-parent
-    wait_until 10 grep -q '^listening on' responder.log
+    wait_until 60 grep -q '^listening on' responder.log
     port=$(sed -n 's/^listening on .*:\([0-9]*\)$/\1/p' responder.log)
 }
 

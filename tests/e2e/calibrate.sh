@@ -7,7 +7,7 @@ need node
 XDG_CACHE_HOME=$LS_TMP/cache
 export XDG_CACHE_HOME
 start responder "$agent" respond --die-with-parent
-wait_until 10 grep -q '^listening on' responder.log
+wait_until 60 grep -q '^listening on' responder.log
 port=$(sed -n 's/^listening on .*:\([0-9]*\)$/\1/p' responder.log)
 bench() {
     expect "0 4" "$lockstep" bench "http://127.0.0.1:$port/" -t 1 -d 1s --warmup 200ms --json "$@"

@@ -5,7 +5,7 @@
 need node
 
 start responder "$agent" respond --die-with-parent
-wait_until 10 grep -q '^listening on' responder.log
+wait_until 60 grep -q '^listening on' responder.log
 port=$(sed -n 's/^listening on .*:\([0-9]*\)$/\1/p' responder.log)
 cat >plan.yaml <<PLAN
 name: searched
@@ -17,7 +17,7 @@ workloads:
     http: {requests: [{path: /}]}
     warmup: 100ms
     load:
-      capacity: {limits: {p99: 200ms}, start: 500/s, most: 2k/s, budget: 24s, probe: 1s, longest_probe: 1s, confirm: 1s}
+      capacity: {limits: {p99: 200ms}, start: 500/s, most: 2k/s, budget: 60s, probe: 1s, longest_probe: 1s, confirm: 1s}
 schedule: {repetitions: 1, seed: 7}
 PLAN
 expect 0 "$lockstep" check plan.yaml
@@ -50,7 +50,7 @@ holds out 'r.trials[0].capacity.rate_per_s === 0 && r.trials[0].reasons.some((x)
 
 # A ladder: the one server of the queue gives 500 answers a second, to however many connections.
 start queue "$agent" respond --queue constant:2ms --die-with-parent
-wait_until 10 grep -q '^listening on' queue.log
+wait_until 60 grep -q '^listening on' queue.log
 port=$(sed -n 's/^listening on .*:\([0-9]*\)$/\1/p' queue.log)
 cat >ladder.yaml <<PLAN
 name: ladder
@@ -121,7 +121,7 @@ workloads:
     http: {requests: [{path: /}]}
     warmup: 100ms
     load:
-      capacity: {limits: {p90: 500ms}, start: 200/s, most: 500/s, budget: 28s, probe: 1s, longest_probe: 1s,
+      capacity: {limits: {p90: 500ms}, start: 200/s, most: 500/s, budget: 60s, probe: 1s, longest_probe: 1s,
                  confirm: 1s, server: settled, settle: 100ms}
 schedule: {repetitions: 1, seed: 7}
 PLAN
@@ -135,7 +135,7 @@ expect 0 "$lockstep" verify settled
 
 # Beyond the capacity, with time for it: 1.5 times what the queue can do is too much for it, and half is not.
 if [ -n "${LS_E2E_LONG:-}" ]; then
-    sed 's/most: 500.s, budget: 28s/budget: 70s, profile: true, profile_step: 1s/; s/p90: 500ms/p90: 100ms/; s/constant:1ms/constant:2ms/' \
+    sed 's/most: 500.s, budget: 60s/budget: 70s, profile: true, profile_step: 1s/; s/p90: 500ms/p90: 100ms/; s/constant:1ms/constant:2ms/' \
         settled.yaml >profile.yaml
     expect "0 4" "$lockstep" run profile.yaml --out profile --json
     holds out '(p => p.steps.length === 9 && p.bursts.length === 5 && p.why === "")(r.trials[0].capacity.profile)'

@@ -40,11 +40,7 @@ allowed() {
 }
 
 pid_of() {
-    for candidate in $("$LS_HARNESS" left "$LS_GUARD" | cut -d' ' -f1); do
-        if { tr '\0' ' ' <"/proc/$candidate/cmdline"; } 2>/dev/null | grep -q -- "$1"; then
-            printf '%s\n' "$candidate"
-        fi
-    done
+    "$LS_HARNESS" find "$LS_GUARD" "$1"
 }
 
 # places COMMAND...: runs the plan by that command, and once the load runs, notes where everybody is:

@@ -37,15 +37,15 @@ chmod 755 other-agent
 [ "$(./other-agent --version)" = "$("$agent" --version)" ] || fail 'what was changed is not what it says of itself to others'
 fleet_plan 1 300ms
 start agent-other ./other-agent --dial "$url" --name c1 --role client
-expect 3 "$lockstep" run plan.yaml --listen "$url" --wait 3s --out other --json
+expect 3 "$lockstep" run plan.yaml --listen "$url" --wait 6s --out other --json
 holds out 'r.trials.length === 0 && r.error.includes("lockstep '"$other"'") && r.error.includes("bring the same version")'
-wait_until 20 grep -q 'code=version' agent-other.log
+wait_until 60 grep -q 'code=version' agent-other.log
 kill -TERM "$pid"
 
 # ---- fewer CPUs than planned: they are named, and nothing is run
 three_agents
 fleet_plan 1 300ms "  agents: [{name: c1, cpus: 700-701}]"
-expect 2 "$lockstep" run plan.yaml --listen "$url" --wait 20s --out few --json
+expect 2 "$lockstep" run plan.yaml --listen "$url" --wait 60s --out few --json
 holds out 'r.trials.length === 0 && r.error.includes("cpus of c1: 700-701 is not within those it may use")'
 end_agents "$server" "$first" "$second"
 
@@ -72,7 +72,8 @@ mkdir pool
 cp -r pki/issued/agent-c1 pool/
 start pool-1 "$agent" --dial "$tls" --keys pool
 first=$pid
-wait_until 20 grep -q 'agent.begins agent=c1' pool-1.log
+wait_until 60 grep -q 'agent.begins agent=c1' pool-1.log
 expect 5 "$agent" --dial "$tls" --keys pool
 says err 'all of its 1 folders of keys are taken'
 kill -TERM "$first"
+wait "$first" || :

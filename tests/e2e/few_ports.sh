@@ -12,7 +12,7 @@ ip link set lo up
 sysctl -qw net.ipv4.ip_local_port_range="40000 40063" || skip "the port range cannot be set"
 
 start responder "$agent" respond --listen 127.0.0.1:39000 --die-with-parent
-wait_until 10 grep -q '^listening on' responder.log
+wait_until 60 grep -q '^listening on' responder.log
 
 expect 3 "$lockstep" bench http://127.0.0.1:39000/ -c 70 -d 500ms --json
 holds out 'r.trials[0].reasons.some((x) => x.text.includes("70 connections from 1 address") &&

@@ -14,7 +14,7 @@ holds out 'r.exit_status === 3 && r.trials.length === 0 && r.error.includes("1 s
 # They come one by one; what is missing is said as it changes. The same agents serve the next run.
 start run "$lockstep" run plan.yaml --listen "$url" --out one --json
 run=$pid
-wait_until 20 grep -q 'waiting for agents' run.log
+wait_until 60 grep -q 'waiting for agents' run.log
 three_agents
 wait "$run" || :
 says run.log 'here: '
@@ -34,15 +34,15 @@ expect '0 4' "$lockstep" run plan.yaml --listen "$url" --out two --json
 says err 'client c2'
 holds out 'r.trials[0].clients.map((c) => c.agent).join() === "c2,c3" &&
     r.hosts[2].labels.join() === "zone=b"'
-wait_until 20 grep -q 'agent.refused agent=c1 .*no_seat' c1.log
+wait_until 60 grep -q 'agent.refused agent=c1 .*no_seat' c1.log
 fleet_plan 1 300ms "  agents: [{name: elsewhere}]"
-expect 3 "$lockstep" run plan.yaml --listen "$url" --out three --wait 1s --json
+expect 3 "$lockstep" run plan.yaml --listen "$url" --out three --wait 3s --json
 holds out 'r.error.includes("missing: client elsewhere") && r.error.includes("no_seat")'
 
 # A second one of the same name is turned away, and nothing is executed twice.
 agent_at "$url" c3 client --work-dir other
 twin=$pid
-expect '0 3' "$lockstep" agents --listen "$url" --expect 5 --wait 6s --json
+expect '0 3' "$lockstep" agents --listen "$url" --expect 5 --wait 10s --json
 holds out 'r.hosts.map((h) => h.agent).join() === "c1,c2,c3,s1" && r.exit_status === 3 &&
     r.hosts.every((h) => h.version.startsWith("lockstep ") && h.clock.error_ns > 0 && h.facts.cpu_threads > 0)'
 says err 'name_taken'
@@ -98,14 +98,14 @@ says out 's1 has proven to be lockstep:agent/s1'
 # is told that its seat was asked for, comes again, and is in the run.
 # shellcheck disable=SC2154 # set by eval
 kill -TERM "$c2"
-wait_until 10 grep -q agent.told_to_end c2.log
+wait_until 60 grep -q agent.told_to_end c2.log
 start c2 "$agent" --dial "$url" --role client --label zone=b --policy policy.yaml --keys pki/issued/agent-c2
 c2=$pid
 fleet_plan 1 300ms "  agents: [{labels: {zone: b}}, {name: late}]"
 expect 0 "$lockstep" pki issue agent late
 start run "$lockstep" run plan.yaml --listen "$url" --keys pki/issued/coordinator-lab --out twins
 run=$pid
-wait_until 20 grep -q 'agent.enrolled agent=c2' c2.log
+wait_until 60 grep -q 'agent.enrolled agent=c2' c2.log
 expect 5 "$agent" --dial "$url" --role client --policy policy.yaml --keys pki/issued/agent-c2 --wait 20s
 says err no_seat
 start late "$agent" --dial "$url" --role client --policy policy.yaml --keys pki/issued/agent-late

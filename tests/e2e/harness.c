@@ -12,6 +12,11 @@
  *   harness left PID
  *       Prints "PID NAME" of every living descendant of PID but those that led to this very
  *       process; status 1 if there is any.
+ *   harness find PID PATTERN
+ *       Prints the number of the living descendant of PID whose command line, its words with blanks
+ *       between them, matches the basic regular expression, but for those that led to this very
+ *       process; status 1 if there is none. Who was just forked by it, and has its command line
+ *       until he becomes somebody else, is not meant.
  *   harness pending NUMBER COMMAND [ARGUMENT...]
  *       Becomes COMMAND with that signal blocked and pending: it comes as soon as the command can
  *       take it, and kills one that unblocks it before it is ready.
@@ -31,6 +36,7 @@
 #include <ftw.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <regex.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -45,12 +51,12 @@
 enum { STATUS_LEFT = 97, STATUS_TIME = 98, STATUS_BROKEN = 99 };
 
 #define PROCESSES_MAX 65536
-#define LEAVE_SECONDS 2 /* for what is just ending when the command has ended */
+#define LEAVE_SECONDS 10 /* for what is just ending when the command has ended */
 
 static int usage(void)
 {
     (void)fputs("usage: harness guard SECONDS COMMAND... | port [N] | left PID | "
-                "pending NUMBER COMMAND... | relay PORT TO | get PORT PATH\n",
+                "find PID PATTERN | pending NUMBER COMMAND... | relay PORT TO | get PORT PATH\n",
                 stderr);
     return 2;
 }
@@ -127,6 +133,12 @@ static bool descends(const struct process *all, size_t n, pid_t pid, pid_t from)
     return false;
 }
 
+/* Is it this process, or did it lead to it? */
+static bool is_ours(const struct process *all, size_t n, pid_t pid)
+{
+    return pid == getpid() || descends(all, n, getpid(), pid);
+}
+
 /* Calls each for every living descendant of root; with_us: also for this process's own line. */
 static void each_descendant(pid_t root, bool with_us,
                             void (*each)(const struct process *process, void *ctx), void *ctx)
@@ -138,9 +150,7 @@ static void each_descendant(pid_t root, bool with_us,
         return;
     n = list_processes(all);
     for (size_t i = 0; i < n; i++) {
-        bool ours = all[i].pid == getpid() || descends(all, n, getpid(), all[i].pid);
-
-        if ((with_us || !ours) && descends(all, n, all[i].pid, root))
+        if ((with_us || !is_ours(all, n, all[i].pid)) && descends(all, n, all[i].pid, root))
             each(&all[i], ctx);
     }
     free(all);
@@ -207,6 +217,14 @@ static void block_signals(sigset_t *set)
     (void)sigprocmask(SIG_BLOCK, set, NULL);
 }
 
+/* LS_LEAVE_SECONDS: less, for who tests the guard itself. */
+static double leave_seconds(void)
+{
+    const char *given = getenv("LS_LEAVE_SECONDS");
+
+    return given != NULL ? strtod(given, NULL) : LEAVE_SECONDS;
+}
+
 /* In the child: becomes the command. */
 static void become(char **argv, const char *folder, const sigset_t *blocked)
 {
@@ -271,7 +289,7 @@ static int keep_watch(double seconds, char **argv, pid_t first)
             break;
         }
     }
-    if (result < 97 && !reap_all(LEAVE_SECONDS)) {
+    if (result < 97 && !reap_all(leave_seconds())) {
         each_descendant(getpid(), true, show_it, NULL);
         result = STATUS_LEFT;
     }
@@ -356,6 +374,52 @@ static int left(int argc, char **argv)
         return usage();
     each_descendant((pid_t)strtol(argv[2], NULL, 10), false, print_it, &shown);
     return shown > 0 ? 1 : 0;
+}
+
+static bool is_called(pid_t pid, const regex_t *pattern)
+{
+    char path[40], text[8192];
+    size_t len;
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+    file = fopen(path, "r");
+    if (file == NULL)
+        return false;
+    len = fread(text, 1, sizeof(text) - 1, file);
+    (void)fclose(file);
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '\0')
+            text[i] = ' ';
+    }
+    text[len] = '\0';
+    return regexec(pattern, text, 0, NULL, 0) == 0;
+}
+
+static int find(int argc, char **argv)
+{
+    struct process *all = calloc(PROCESSES_MAX, sizeof(*all));
+    pid_t root = argc == 4 ? (pid_t)strtol(argv[2], NULL, 10) : 0, found = 0;
+    regex_t pattern;
+    size_t n;
+
+    if (root <= 0 || all == NULL || regcomp(&pattern, argv[3], REG_NOSUB) != 0) {
+        free(all);
+        return usage();
+    }
+    n = list_processes(all);
+    for (size_t i = 0; i < n; i++) {
+        pid_t pid = all[i].pid;
+
+        if (!is_ours(all, n, pid) && descends(all, n, pid, root) && is_called(pid, &pattern) &&
+            (found == 0 || !descends(all, n, pid, found)))
+            found = pid;
+    }
+    regfree(&pattern);
+    free(all);
+    if (found != 0)
+        (void)printf("%d\n", (int)found);
+    return found != 0 ? 0 : 1;
 }
 
 static int pending(int argc, char **argv)
@@ -503,6 +567,8 @@ int main(int argc, char **argv)
         return port(argc, argv);
     if (strcmp(argv[1], "left") == 0)
         return left(argc, argv);
+    if (strcmp(argv[1], "find") == 0)
+        return find(argc, argv);
     if (strcmp(argv[1], "pending") == 0)
         return pending(argc, argv);
     if (strcmp(argv[1], "relay") == 0)

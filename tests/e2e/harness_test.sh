@@ -6,7 +6,7 @@
 # guarded STATUS SECONDS SCRIPT: sh runs SCRIPT under a guard of its own, which ends with STATUS.
 guarded() {
     status=0
-    "$LS_HARNESS" guard "$2" sh -c "$3" >out 2>err || status=$?
+    LS_LEAVE_SECONDS=2 "$LS_HARNESS" guard "$2" sh -c "$3" >out 2>err || status=$?
     same "status of a guard around: $3" "$1" "$status"
 }
 
@@ -36,6 +36,23 @@ for signal in KILL TERM INT; do
     folder=$(cat guard.log)
     wait_until 20 test ! -e "$folder"
 done
+nothing_left
+
+# Of a process and what it has forked, the process is meant; nobody else, and not who looks.
+found() {
+    "$LS_HARNESS" find "$LS_GUARD" "$1"
+}
+three_of_them() {
+    nothing_is_left >left.txt || :
+    [ "$(grep -c ' sh$' left.txt)" -eq 3 ] && [ "$(grep -c ' sleep$' left.txt)" -eq 2 ]
+}
+start twins sh -c '(:; sleep 1000; :) & (:; sleep 1000; :) & wait' twins
+wait_until 20 three_of_them
+same 'the first of them' "$pid" "$(found '^sh -c .* twins $')"
+[ -z "$(found 'no such thing')" ] || fail 'somebody was found'
+# shellcheck disable=SC2046 # numbers
+kill $(cut -d ' ' -f 1 left.txt)
+wait
 nothing_left
 
 same 'ports' 5 "$(free_port 5 | sort -u | grep -c '')"

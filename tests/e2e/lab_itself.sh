@@ -8,7 +8,7 @@
 links=$(ip -brief link | sort)
 lab up --clients 2 --servers 1 --owner $$
 lab exec server-1 "$agent" respond --listen 10.111.2.1:80 >respond.log 2>&1 &
-wait_until 20 grep -q listening respond.log
+wait_until 60 grep -q listening respond.log
 
 # reach HOST: "yes", "refused" or "no".
 reach() {
@@ -73,14 +73,14 @@ LOCKSTEP_LAB=$LS_TMP/other sh "$LS_SOURCE/deploy/lab/lab.sh" exec client-1 sleep
 wait
 OWNER
 start owner sh owner.sh
-wait_until 20 sh -c 'LOCKSTEP_LAB=$1/other sh "$2/deploy/lab/lab.sh" processes client-1 | grep -q "sleep 999"' sh "$LS_TMP" "$LS_SOURCE"
-wait_until 20 test -s other/keeper
+wait_until 60 sh -c 'LOCKSTEP_LAB=$1/other sh "$2/deploy/lab/lab.sh" processes client-1 | grep -q "sleep 999"' sh "$LS_TMP" "$LS_SOURCE"
+wait_until 60 test -s other/keeper
 read -r first rest <other/pid
 kill -9 "$(cat owner.pid)"
-wait_until 10 sh -c '[ ! -e "/proc/$1/ns/net" ]' sh "$first"
+wait_until 60 sh -c '[ ! -e "/proc/$1/ns/net" ]' sh "$first"
 same 'the first lab' client-1 "$(lab exec client-1 hostname)"
 lab down
 lab down # there is none: fine
 same 'links of this machine' "$links" "$(ip -brief link | sort)"
-wait_until 10 nothing_is_left
+wait_until 60 nothing_is_left
 nothing_left

@@ -48,8 +48,8 @@ kill | crash)
     [ "$1" = crash ] || closed=true
     holds out "r.trials[0].reasons.some((x) => x.code === 'agent_lost' && x.text.includes('since it was closed')) === $closed"
     # shellcheck disable=SC2086 # words
-    wait_until 15 only_agents $others
-    [ "$1" = crash ] || wait_until 15 only_agents client-2
+    wait_until 30 only_agents $others
+    [ "$1" = crash ] || wait_until 30 only_agents client-2
     ;;
 kill_continue)
     kill -9 "$victim"
@@ -63,7 +63,7 @@ kill_continue)
             t.warmup.requests.sent + t.requests.sent;
         return said <= $(json counts.json r.requests) && $(json counts.json r.requests) <= said + 400; })(r.trials[0])"
     # shellcheck disable=SC2086
-    wait_until 15 only_agents $others client-2
+    wait_until 30 only_agents $others client-2
     ;;
 cut)
     # From the coordinator alone: the load goes on, and is delivered later.
@@ -129,7 +129,7 @@ half_open)
     lost_and_said false,true,false,false
     lab heal
     # shellcheck disable=SC2086
-    wait_until 15 only_agents $others client-2
+    wait_until 30 only_agents $others client-2
     ;;
 esac
 lab down

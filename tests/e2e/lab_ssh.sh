@@ -29,7 +29,7 @@ listening() {
     # shellcheck disable=SC2086 # words
     lab exec coordinator $ssh "$1" true
 }
-for host in server-1 client-1 client-2; do wait_until 20 listening "$(lab address "$host")"; done
+for host in server-1 client-1 client-2; do wait_until 60 listening "$(lab address "$host")"; done
 
 server=server=$(lab address server-1)
 clients=client=$(lab address client-1),client=$(lab address client-2)

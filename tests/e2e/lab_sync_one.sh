@@ -31,7 +31,10 @@ if [ "$1" -eq 0 ]; then
     echo "syncs $syncs"
     exit 0
 fi
-[ "$syncs" -ge "$1" ] || skip "there are only $syncs"
+# How many there are depends on how many reports a slow machine makes.
+if [ "$syncs" -lt "$1" ]; then
+    case $code in 0 | 4) exit 0 ;; *) fail "status $code, though no fsync failed" ;; esac
+fi
 
 # Never a success, always a sentence that says why; what was finished before is whole, and readable.
 case $code in 2 | 3) ;; *) show err && fail "status $code, though fsync $1 failed" ;; esac

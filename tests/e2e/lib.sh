@@ -122,6 +122,12 @@ wait_until() {
     done
 }
 
+# began PID: when that process began, in ticks since the system's start; nothing if it is no more. A
+# number is given again, with this it is one process's for good. What stands before is its name's.
+began() {
+    sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20
+}
+
 # Whether nothing that this case has started is alive.
 nothing_is_left() {
     "$LS_HARNESS" left "$LS_GUARD"

@@ -40,7 +40,7 @@ fi
 expect 2 "$lockstep" run plan.yaml --ui=nonsense
 says err 'is no address to listen at'
 start holder "$agent" respond --listen "127.0.0.1:$port"
-wait_until 20 grep -q listening holder.log
+wait_until 60 grep -q listening holder.log
 expect 2 "$lockstep" run plan.yaml --ui="$port"
 says err "cannot listen at 127.0.0.1, port $port"
 kill "$pid"

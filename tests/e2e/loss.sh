@@ -4,6 +4,7 @@
 . "$(dirname -- "$0")/phases.sh"
 need node
 
+export LS_WIDE=5
 wide_plan measure
 
 # It is never heard of: begun first, for that takes its time.

@@ -19,7 +19,9 @@ workloads:
   - name: first
     http: {requests: [{path: /}]}
     connections: 2
-    load: {closed: {requests: 20000}}
+    load: {closed: {requests: 300}}
+    think: {mean: 5ms}
+    receive_stamps: off
     warmup: 0s
     measure: 60s
   - name: long
@@ -51,13 +53,24 @@ JS
 expect 2 "$lockstep" run plan.yaml --metrics nonsense
 says err 'is no address to listen at'
 
-# While it runs.
-start run "$lockstep" run plan.yaml --out result --metrics 0
-wait_until 60 grep -q 'metrics: http' run.log
-url=$(sed -n 's/^metrics: //p' run.log)
 now_says() { node get.js "$url" >scrape 2>kind && grep -q "$1" scrape; }
 measures() { now_says 'workload="long",phase="measure"' && grep -q '^lockstep_now_requests_per_second ' scrape; }
-wait_until 60 measures
+end_run() {
+    kill -TERM "$(cat run.pid)"
+    wait "$(cat run.pid)" || :
+}
+
+# While it runs. A trial that is not believed has no part in medians: where a busy machine has brought that
+# about for the only one that has ended by then, another run is made.
+for try in 1 2 3 4 5 6; do
+    rm -rf result
+    start run "$lockstep" run plan.yaml --out result --metrics 0
+    wait_until 60 grep -q 'metrics: http' run.log
+    url=$(sed -n 's/^metrics: //p' run.log)
+    wait_until 60 measures
+    [ "$(json result/result.json 'r.trials[0].verdict')" = invalid ] || break
+    [ "$try" -eq 6 ] || end_run
+done
 says kind 'application/openmetrics-text; version=1.0.0'
 says scrape 'lockstep_run_active 1'
 says scrape 'lockstep_now_info{target="responder"'
@@ -67,8 +80,7 @@ same 'the last line' '# EOF' "$(tail -n 1 scrape)"
 ! node get.js "${url%metrics}other" >other 2>&1 || fail 'it answers what it has not got'
 
 if ! command -v promtool >/dev/null || ! command -v prometheus >/dev/null; then
-    kill -TERM "$(cat run.pid)"
-    wait "$(cat run.pid)" || :
+    end_run
     skip 'the rest needs prometheus and promtool'
 fi
 promtool check metrics <scrape >checked 2>&1 || { show checked; fail 'promtool refuses the metrics'; }
@@ -109,8 +121,7 @@ JS
 wait_until 60 node ask.js "$prom" "$LS_SOURCE/deploy/grafana/lockstep.json"
 kill -TERM "$(cat prometheus.pid)"
 wait "$(cat prometheus.pid)" || :
-kill -TERM "$(cat run.pid)"
-wait "$(cat run.pid)" || :
+end_run
 
 # Of the last result: on stdout, and served.
 expect 0 "$lockstep" metrics result

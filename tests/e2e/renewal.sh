@@ -37,7 +37,7 @@ comes 0 60
 
 # Nobody with a revoked certificate comes, and both sides say why.
 expect 0 "$lockstep" pki revoke "$(serial)"
-comes 3 3
+comes 3 6
 says err 'certificate revoked: it says it is lockstep:agent/c1'
 wait_until 30 grep -q 'the other side refuses: certificate revoked' c1.log
 
@@ -49,7 +49,7 @@ comes 0 60
 cp -r pki/issued/coordinator-main before
 expect 0 "$lockstep" pki revoke coordinator/main
 cp pki/crl.pem keys/
-expect 3 "$lockstep" agents --listen "$url" --keys before --expect 1 --wait 3s
+expect 3 "$lockstep" agents --listen "$url" --keys before --expect 1 --wait 6s
 wait_until 30 grep -q 'certificate revoked: it says it is lockstep:coordinator/main' c1.log
 
 kill -0 "$c1" || fail 'the agent did not live through it'

@@ -8,9 +8,9 @@ need node sha256sum
 trials=6 kills=2
 [ -z "${LS_E2E_LONG:-}" ] || { trials=20 kills=4; }
 
-# has_begun FOLDER TRIAL: that trial is being measured.
+# has_begun FOLDER TRIAL: that trial is being measured, or was.
 has_begun() {
-    ls -d "$1/trials/$(printf '%03d' "$2")"-*.part
+    ls -d "$1/trials/$(printf '%03d' "$2")"-*
 }
 
 # campaign FOLDER [OPTION...]: begun, killed in the middle of a trial, resumed, and so on to the end.
@@ -53,7 +53,7 @@ three_agents
 campaign remote --listen "$url"
 same 'agents that were begun' 3 "$(nothing_is_left | grep -c lockstep-agent)"
 kill -TERM "$server" "$first" "$second"
-wait_until 10 nothing_is_left
+wait_until 30 nothing_is_left
 campaign local
 
 # What cannot be resumed, or not so.

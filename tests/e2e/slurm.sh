@@ -34,8 +34,8 @@ ended() {
         ;;
     esac
     [ ! -e "$job/keys" ] || fail 'the keys of the job are still there'
-    wait_until 20 nodes_are_empty
-    wait_until 30 all_idle
+    wait_until 60 nodes_are_empty
+    wait_until 60 all_idle
 }
 
 measuring() {
@@ -82,7 +82,7 @@ slurm scontrol show job -o "$(id_of_job)" >down.job
 ended 0 3 4
 holds down/result/result.json 'r.trials[0].status === "done" || r.trials[0].reasons.some((q) => q.code === "agent_lost")'
 slurm scontrol update NodeName="$gone" State=RESUME 2>resume.err || : # it may be back by itself
-wait_until 30 all_idle
+wait_until 60 all_idle
 
 # Its slurmd is killed: whether the agent is still there is what counts, and not what Slurm thinks of the node.
 submit killed 12s continue
@@ -116,7 +116,7 @@ tail -n 1 lost.err >&2
 same 'status of the job' 3 "$code"
 says lost.err 'is lost'
 [ ! -e lost/keys ] || fail 'the keys of the job are still there'
-wait_until 30 nodes_are_empty
+wait_until 60 nodes_are_empty
 holds lost/result/result.json 'r.status === "incomplete" && r.trials.length === 1 && r.trials[0].status === "done"'
 . "$(dirname -- "$0")/agents.sh"
 json lost/result/result.json 'r.hosts.map((h) => h.agent + " " + h.role).join("\n")' >names

@@ -47,13 +47,13 @@ CONF
         --socket="$LS_TMP/slurm/run/munge.sock" --pid-file="$LS_TMP/slurm/run/munged.pid" \
         --log-file="$LS_TMP/slurm/log/munged.log" --seed-file="$LS_TMP/slurm/run/seed" \
         >slurm/log/munged.out 2>&1 </dev/null) &
-    wait_until 10 test -S slurm/run/munge.sock
+    wait_until 60 test -S slurm/run/munge.sock
     (lab exec coordinator slurmctld -D -i -f "$SLURM_CONF" >slurm/log/slurmctld.out 2>&1 </dev/null) &
     for host in $hosts; do
         mkdir -p "slurm/spool.$host"
         slurmd_up "$host"
     done
-    wait_until 30 all_idle
+    wait_until 60 all_idle
 }
 
 slurmd_up() {

@@ -72,7 +72,7 @@ write_plan 'command: [sleep, "1000"]
 ready: {timeout: 300ms}'
 ends 3 not_ready 'did not accept a connection'
 write_plan "command: [$responder, --every, '1:status:500']
-ready: {timeout: 300ms}"
+ready: {timeout: 3s}"
 ends 3 not_ready '500 Internal Server Error'
 
 # It is ready, and then answers the preflight wrongly, or not at all.
@@ -82,9 +82,9 @@ write_plan "command: [$responder, --after, '1:status:503']"
 ends 3 preflight '503 Service Unavailable'
 write_plan "command: [$responder, --after, '1:garbage']"
 ends 3 preflight 'request 1 of 1: GET /'
-write_plan "command: [$responder, --after, '1:no-answer']" 'timeout: 500ms
+write_plan "command: [$responder, --after, '1:no-answer']" 'timeout: 2s
 measure: 300ms'
-ends 3 preflight 'no complete answer within 0.5s'
+ends 3 preflight 'no complete answer within 2s'
 
 # It dies in the middle. After a number of requests, so that it is under load.
 write_plan "files: [dies.mjs]

@@ -117,7 +117,7 @@ expect 3 "$lockstep" run plan.yaml --json --out unknown # nginx answers 400: no 
 port=$(free_port)
 serve "$port" off >nginx.conf
 start nginx nginx -p "$LS_TMP" -c nginx.conf
-wait_until 20 test -s nginx.pid
+wait_until 60 test -s nginx.pid
 expect '0 4' "$lockstep" bench "https://127.0.0.1:$port/" -c 4 -n 400 --warmup 100ms --insecure
 says out 'the server'\''s certificate was not verified, as asked for'
 expect '0 4' "$lockstep" bench "https://127.0.0.1:$port/" -c 4 -n 400 --warmup 100ms --json \

@@ -25,9 +25,9 @@ workloads:
   - name: rate
     http: {requests: [{path: /}]}
     connections: 4
-    load: {constant: {rate: 2000/s}}
+    load: {constant: {rate: 1000/s}}
     warmup: 200ms
-    measure: 500ms
+    measure: 1500ms
     interval: 100ms
 schedule: {repetitions: 1}
 PLAN
@@ -151,8 +151,8 @@ found 'intervals[1].p99_ns' 't.intervals[1].p99_ns = 1'
 found server.cpu_ns_per_request 't.server.cpu_ns_per_request /= 2'
 found server.rss_peak_bytes 't.server.rss_peak_bytes--'
 found verdict 't.verdict = t.verdict === "invalid" ? "valid" : "invalid"'
-found median 'r.summary[0].median *= 2'
-found ci95_low 'r.summary[0].ci95_low /= 2'
+found median 'r.summary[0].median += 1' # it is 0 if a busy machine made that trial invalid
+found ci95_low 'r.summary[0].ci95_low += 1'
 found hosts 'r.hosts.pop()'
 found status 'r.trials_planned++; r.status = "complete"'
 

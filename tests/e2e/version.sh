@@ -11,10 +11,10 @@ fleet_plan 1 300ms
 meet() {
     start waiting "$1" run plan.yaml --listen "$url" --wait 1h --out "run-$2"
     coordinator=$pid
-    wait_until 20 grep -q 'waiting for agents' waiting.log
+    wait_until 60 grep -q 'waiting for agents' waiting.log
     expect 5 "$3" --dial "$url" --name s1 --role server --policy policy.yaml --wait 1m
     says err "the coordinator speaks protocol version $2, this agent $4"
-    wait_until 20 grep -q "the agent speaks protocol version $4, this coordinator $2" waiting.log
+    wait_until 60 grep -q "the agent speaks protocol version $4, this coordinator $2" waiting.log
     kill -TERM "$coordinator"
     wait "$coordinator" || :
 }

@@ -27,7 +27,7 @@ for server in bun deno node; do
     deno) start "$server" deno run -A "$servers/server-deno.mjs" ;;
     node) start "$server" node "$servers/server-node.cjs" ;;
     esac
-    wait_until 10 sh -c "! \"$LS_HARNESS\" get $PORT / 2>&1 | grep -q refused"
+    wait_until 60 sh -c "! \"$LS_HARNESS\" get $PORT / 2>&1 | grep -q refused"
     check echo -c 8 -p 2
     check echo -c 4 --size 70000 --binary
     check echo -c 4 --deflate --message 'Grüße, Grüße, Grüße'
