@@ -194,34 +194,19 @@ static enum ls_err take_summary(struct ls_bytes *in, struct summary *out, struct
     return LS_OK;
 }
 
-/* How far a body was read, and what from it. */
+/* How far a body was read, and what from it. The pointers are those of what is read into, and
+ * copied: a byte that is written may be anything of its. */
 struct walk {
     struct ls_bytes in;
-    uint16_t *indexes; /* of what is read into */
-    uint64_t *counts;
-    uint32_t len;
+    uint8_t *low;
+    struct ls_hist_run *runs;
+    uint16_t *high;
+    uint64_t *high_counts;
+    uint32_t run_count;
+    uint32_t high_len;
     uint32_t end; /* one past the highest bucket so far */
     uint64_t count;
 };
-
-/* Eight bytes, the first one lowest. in has them. */
-static inline uint64_t eight_of(const unsigned char *in)
-{
-    uint64_t x = 0;
-
-    for (unsigned i = 0; i < LS_HIST_SPARSE_CHUNK; i++)
-        x |= (uint64_t)in[i] << (8 * i);
-    return x;
-}
-
-/* How many of eight bytes, from the lowest one, are a whole counter each: neither zero nor begun.
- */
-static inline uint32_t count_short(uint64_t x)
-{
-    uint64_t other = (x | ((x - UINT64_C(0x0101010101010101)) & ~x)) & UINT64_C(0x8080808080808080);
-
-    return other == 0 ? LS_HIST_SPARSE_CHUNK : LS_LOW_BIT(other) / 8;
-}
 
 static inline uint64_t sum_of_bytes(uint64_t x)
 {
@@ -230,28 +215,22 @@ static inline uint64_t sum_of_bytes(uint64_t x)
     return pairs * UINT64_C(0x0001000100010001) >> 48;
 }
 
-/* Appends the next counters of a run of max > 0 that are of one byte, up to eight; returns how
- * many. Nearly all are, there are thousands in a report, and most runs are short: eight are
- * written whatever there are, for there is room for them, and a branch for each would cost more. */
+/* Takes the next counters of a run of max > 0 that are of one byte, up to eight; returns how many.
+ * Nearly all are, and there are thousands in a report. Eight are written whatever there are: those
+ * beyond are zero, as what is there is anyway. */
 static inline uint32_t take_short(struct walk *walk, uint64_t max)
 {
-    uint16_t *indexes = walk->indexes + walk->len;
-    uint64_t *counts = walk->counts + walk->len;
     uint32_t n;
     uint64_t x;
 
     if (walk->in.len < LS_HIST_SPARSE_CHUNK)
         return 0;
-    x = eight_of(walk->in.data);
-    n = count_short(x);
+    x = ls_hist_eight(walk->in.data);
+    n = ls_hist_small(x, 0x80);
     n = n < max ? n : (uint32_t)max;
-    for (uint32_t i = 0; i < LS_HIST_SPARSE_CHUNK; i++) {
-        indexes[i] = (uint16_t)(walk->end + i);
-        counts[i] = x >> (8 * i) & 0xff;
-    }
     if (n < LS_HIST_SPARSE_CHUNK)
         x &= (UINT64_C(1) << (8 * n)) - 1;
-    walk->len += n;
+    ls_hist_put_eight(walk->low + walk->end, x);
     walk->count += sum_of_bytes(x);
     walk->end += n;
     walk->in.data += n;
@@ -259,10 +238,29 @@ static inline uint32_t take_short(struct walk *walk, uint64_t max)
     return n;
 }
 
-/* Appends the next run. */
-static enum ls_err take_run(struct walk *walk, struct ls_diag *diag)
+/* Takes one counter of any length. */
+static inline enum ls_err take_counter(struct walk *walk, struct ls_diag *diag)
 {
-    uint64_t gap, len, count;
+    uint64_t count;
+
+    if (!take_varint(&walk->in, &count) || count == 0)
+        return refuse(diag, "a counter is missing or zero");
+    if (walk->count > COUNT_MAX || count > COUNT_MAX - walk->count)
+        return refuse(diag, "its counters overflow");
+    walk->count += count;
+    if (count <= UINT8_MAX) {
+        walk->low[walk->end++] = (uint8_t)count;
+        return LS_OK;
+    }
+    walk->high[walk->high_len] = (uint16_t)walk->end++;
+    walk->high_counts[walk->high_len++] = count;
+    return LS_OK;
+}
+
+static inline enum ls_err take_run(struct walk *walk, struct ls_diag *diag)
+{
+    enum ls_err rc = LS_OK;
+    uint64_t gap, len;
 
     if (!take_varint(&walk->in, &gap) || !take_varint(&walk->in, &len))
         return refuse(diag, "it ends too early");
@@ -271,49 +269,65 @@ static enum ls_err take_run(struct walk *walk, struct ls_diag *diag)
     if (gap > LS_HIST_LEN - walk->end || len > LS_HIST_LEN - walk->end - gap)
         return refuse(diag, "it has more buckets than there are");
     walk->end += (uint32_t)gap;
-    while (len > 0) {
+    walk->runs[walk->run_count++] =
+        (struct ls_hist_run){ (uint16_t)walk->end, (uint16_t)(walk->end + len) };
+    while (len > 0 && rc == LS_OK) {
         uint32_t n = take_short(walk, len);
 
-        len -= n;
-        if (n > 0)
-            continue;
-        if (!take_varint(&walk->in, &count) || count == 0)
-            return refuse(diag, "a counter is missing or zero");
-        if (walk->count > COUNT_MAX || count > COUNT_MAX - walk->count)
-            return refuse(diag, "its counters overflow");
-        walk->count += count;
-        walk->indexes[walk->len] = (uint16_t)walk->end++;
-        walk->counts[walk->len++] = count;
-        len--;
+        if (n == 0)
+            rc = take_counter(walk, diag);
+        len -= n > 0 ? n : 1;
     }
-    return walk->count > COUNT_MAX ? refuse(diag, "its counters overflow") : LS_OK;
+    if (rc == LS_OK && walk->count > COUNT_MAX)
+        return refuse(diag, "its counters overflow");
+    return rc;
+}
+
+static uint64_t last_counter(const struct ls_hist_sparse *hist)
+{
+    return hist->low[hist->end - 1] != 0 ? hist->low[hist->end - 1]
+                                         : hist->high_counts[hist->high_len - 1];
+}
+
+static enum ls_err check_body(const struct ls_hist_sparse *hist, const struct summary *sum,
+                              struct ls_diag *diag)
+{
+    if (hist->count != sum->count)
+        return ls_fail(diag, LS_EPROTO,
+                       "not a histogram: its counters add up to %" PRIu64 ", not %" PRIu64,
+                       hist->count, sum->count);
+    if (sum->count == 0)
+        return LS_OK;
+    if (hist->first != ls_hist_index((int64_t)sum->min_ns) ||
+        hist->end != ls_hist_index((int64_t)sum->max_ns) + 1)
+        return refuse(diag, "its extremes are not where its counters are");
+    if (sum->clipped > last_counter(hist))
+        return refuse(diag, "more values are clipped than its last bucket holds");
+    return LS_OK;
 }
 
 static enum ls_err take_body(struct ls_bytes in, struct ls_hist_sparse *dst, struct ls_diag *diag)
 {
-    struct walk walk = { .in = in, .indexes = dst->indexes, .counts = dst->counts };
+    struct walk walk = {
+        .low = dst->low, .runs = dst->runs, .high = dst->high, .high_counts = dst->high_counts
+    };
     struct summary sum;
-    enum ls_err rc = take_summary(&walk.in, &sum, diag);
+    enum ls_err rc = take_summary(&in, &sum, diag);
 
+    walk.in = in;
     for (uint64_t run = 0; rc == LS_OK && run < sum.runs; run++)
         rc = take_run(&walk, diag);
-    if (rc != LS_OK)
-        return rc;
-    dst->len = walk.len;
+    dst->first = walk.run_count > 0 ? walk.runs[0].first : 0;
+    dst->end = walk.end; /* after a failure, too: what was written is to be cleared */
+    dst->run_count = walk.run_count;
+    dst->high_len = walk.high_len;
     dst->count = walk.count;
-    if (walk.in.len > 0)
-        return refuse(diag, "something follows it");
-    if (dst->count != sum.count)
-        return ls_fail(diag, LS_EPROTO,
-                       "not a histogram: its counters add up to %" PRIu64 ", not %" PRIu64,
-                       dst->count, sum.count);
-    if (sum.count == 0)
-        return LS_OK;
-    if (dst->indexes[0] != ls_hist_index((int64_t)sum.min_ns) ||
-        walk.end != ls_hist_index((int64_t)sum.max_ns) + 1)
-        return refuse(diag, "its extremes are not where its counters are");
-    if (sum.clipped > dst->counts[dst->len - 1])
-        return refuse(diag, "more values are clipped than its last bucket holds");
+    if (rc == LS_OK && walk.in.len > 0)
+        rc = refuse(diag, "something follows it");
+    if (rc == LS_OK)
+        rc = check_body(dst, &sum, diag);
+    if (rc != LS_OK || sum.count == 0)
+        return rc;
     dst->clipped = sum.clipped;
     dst->min_ns = (int64_t)sum.min_ns;
     dst->max_ns = (int64_t)sum.max_ns;

@@ -175,71 +175,126 @@ static void set_payload(struct ls_buf *buf)
         buf->data[4 + i] = (unsigned char)(payload >> (24 - 8 * i));
 }
 
-/* A counter and what is empty before it: one bucket is a counter, more are a word together. Writes
- * at most two words. Nearly always they are of a byte each, and whether there is a gap nobody can
- * foretell: both are written, and the first one stays if it is needed. */
+/* What is empty before a counter: one bucket is a counter, more are a word together. Nearly always
+ * a byte, and whether there is one nobody can foretell: it is written, and stays if there is. */
+static inline unsigned char *put_gap(unsigned char *at, uint32_t gap)
+{
+    if (LS_UNLIKELY(gap > 0x40))
+        return at + put_word(at, -(int64_t)gap);
+    at[0] = gap > 1 ? (unsigned char)(2 * gap - 1) : 0;
+    return at + (gap > 0);
+}
+
+/* A counter and the gap before it. */
 static inline unsigned char *put_counter(unsigned char *at, uint32_t gap, uint64_t count)
 {
-    if (LS_LIKELY((gap | count) < 0x40)) {
-        at[0] = gap == 1 ? 0 : (unsigned char)(2 * gap - 1);
-        at += gap > 0;
-        *at++ = (unsigned char)(count << 1);
-        return at;
-    }
-    if (gap == 1)
-        *at++ = 0;
-    else if (gap > 1)
-        at += put_word(at, -(int64_t)gap);
-    return at + put_word(at, (int64_t)count);
+    at = put_gap(at, gap);
+    if (LS_UNLIKELY(count >= 0x40))
+        return at + put_word(at, (int64_t)count);
+    *at = (unsigned char)(count << 1);
+    return at + 1;
 }
 
-enum { WORDS_BYTES = 2048 }; /* appended together: many small appends are slow */
+/* Words on their way to a buffer, and the bucket that follows them. Appended together: many small
+ * appends are slow. Loops keep at and next in variables of their own, for a byte that is written
+ * may be anything of a struct's. */
+struct words {
+    struct ls_buf *buf;
+    unsigned char *at; /* in bytes */
+    uint32_t next;
+    unsigned char bytes[2048];
+};
 
-static unsigned char *flush_if_full(struct ls_buf *buf, unsigned char *words, unsigned char *at)
+#define STEP_BYTES \
+    (2 * WORD_BYTES) /* what a step writes at most: two words, or one and eight bytes */
+
+static inline unsigned char *flush_if_full(struct words *words, unsigned char *at)
 {
-    if (at - words <= WORDS_BYTES - 2 * WORD_BYTES)
+    if ((size_t)(at - words->bytes) <= sizeof(words->bytes) - STEP_BYTES)
         return at;
-    ls_buf_add(buf, words, (size_t)(at - words));
-    return words;
+    ls_buf_add(words->buf, words->bytes, (size_t)(at - words->bytes));
+    return words->bytes;
 }
 
-static void end_words(struct ls_buf *buf, const unsigned char *words, unsigned char *at, bool empty)
+static void begin_words(struct words *words, struct ls_buf *buf)
 {
-    if (empty)
-        *at++ = 0; /* as HdrHistogram: at least one counter */
-    ls_buf_add(buf, words, (size_t)(at - words));
-    set_payload(buf);
+    put_head(buf);
+    words->buf = buf;
+    words->at = words->bytes;
+    words->next = 0;
+}
+
+static void end_words(struct words *words)
+{
+    if (words->next == 0)
+        *words->at++ = 0; /* as HdrHistogram: at least one counter */
+    ls_buf_add(words->buf, words->bytes, (size_t)(words->at - words->bytes));
+    set_payload(words->buf);
 }
 
 static void put_plain(struct ls_buf *buf, const struct ls_hist *hist)
 {
-    unsigned char words[WORDS_BYTES], *at = words;
-    uint32_t first, end, last = 0;
+    struct words words;
+    unsigned char *at;
+    uint32_t first, end, next = 0;
 
     ls_hist_range(hist, &first, &end);
-    put_head(buf);
+    begin_words(&words, buf);
+    at = words.at;
     for (uint32_t i = first; i < end; i++) {
         if (hist->counts[i] == 0)
             continue;
-        at = flush_if_full(buf, words, put_counter(at, i - last, hist->counts[i]));
-        last = i + 1;
+        at = flush_if_full(&words, put_counter(at, i - next, hist->counts[i]));
+        next = i + 1;
     }
-    end_words(buf, words, at, end == 0);
+    words.at = at;
+    words.next = next;
+    end_words(&words);
+}
+
+/* The counters of a run, eight at a time where they are one-byte words: the word of a small number
+ * is twice the number. What follows the run is empty, so no eight goes past it. */
+static unsigned char *put_run(struct words *words, unsigned char *at,
+                              const struct ls_hist_sparse *hist, const struct ls_hist_run *run,
+                              uint32_t *high)
+{
+    uint32_t i = run->first;
+
+    while (i < run->end) {
+        uint64_t x = ls_hist_eight(hist->low + i);
+        uint32_t n = ls_hist_small(x, 0x40);
+
+        if (LS_LIKELY(n > 0)) {
+            ls_hist_put_eight(at, x << 1);
+            at += n;
+            i += n;
+        } else {
+            at += put_word(at, (x & 0xff) != 0 ? (int64_t)(x & 0xff)
+                                               : (int64_t)hist->high_counts[(*high)++]);
+            i++;
+        }
+        at = flush_if_full(words, at);
+    }
+    return at;
 }
 
 static void put_plain_sparse(struct ls_buf *buf, const struct ls_hist_sparse *hist)
 {
-    unsigned char words[WORDS_BYTES], *at = words;
-    const uint16_t *indexes = hist->indexes; /* bytes that are written may be anything of hist's */
-    const uint64_t *counts = hist->counts;
-    uint32_t len = hist->len, last = 0;
+    struct words words;
+    unsigned char *at;
+    uint32_t next = 0, high = 0;
 
-    put_head(buf);
-    for (uint32_t i = 0; i < len; i++) {
-        at = flush_if_full(buf, words, put_counter(at, indexes[i] - last, counts[i]));
-        last = indexes[i] + 1u;
+    begin_words(&words, buf);
+    at = words.at;
+    for (uint32_t r = 0; r < hist->run_count; r++) {
+        const struct ls_hist_run run = hist->runs[r];
+
+        at = put_run(&words, put_gap(at, run.first - next), hist, &run, &high);
+        next = run.end;
     }
-    end_words(buf, words, at, len == 0);
+    words.at = at;
+    words.next = next;
+    end_words(&words);
 }
 
 static size_t stored_bytes(size_t len)

@@ -6,30 +6,41 @@
 
 #include "common/hist_impl.h"
 
-#define ROOM (LS_HIST_LEN + LS_HIST_SPARSE_CHUNK)
+#define RUNS_MAX (LS_HIST_LEN / 2)
 
-static_assert(ROOM <= UINT16_MAX + 1, "an index fits");
+static_assert(LS_HIST_LEN <= UINT16_MAX && LS_HIST_LEN % 2 == 0, "a run's end fits, as do runs");
 
 /* ---- sparse */
 
 enum ls_err ls_hist_sparse_init(struct ls_hist_sparse *sparse)
 {
-    *sparse = (struct ls_hist_sparse){ .indexes = malloc(ROOM * sizeof(*sparse->indexes)),
-                                       .counts = malloc(ROOM * sizeof(*sparse->counts)) };
+    *sparse = (struct ls_hist_sparse){
+        .low = calloc(LS_HIST_LEN + LS_HIST_SPARSE_CHUNK, sizeof(*sparse->low)),
+        .runs = malloc(RUNS_MAX * sizeof(*sparse->runs)),
+        .high = malloc(LS_HIST_LEN * sizeof(*sparse->high)),
+        .high_counts = malloc(LS_HIST_LEN * sizeof(*sparse->high_counts)),
+    };
     ls_hist_sparse_clear(sparse);
-    return sparse->indexes != NULL && sparse->counts != NULL ? LS_OK : LS_ENOMEM;
+    return sparse->low != NULL && sparse->runs != NULL && sparse->high != NULL &&
+                   sparse->high_counts != NULL
+               ? LS_OK
+               : LS_ENOMEM;
 }
 
 void ls_hist_sparse_fini(struct ls_hist_sparse *sparse)
 {
-    free(sparse->indexes);
-    free(sparse->counts);
+    free(sparse->low);
+    free(sparse->runs);
+    free(sparse->high);
+    free(sparse->high_counts);
     *sparse = (struct ls_hist_sparse){ 0 };
 }
 
 void ls_hist_sparse_clear(struct ls_hist_sparse *sparse)
 {
-    sparse->len = 0;
+    if (sparse->end > sparse->first)
+        (void)memset(sparse->low + sparse->first, 0, sparse->end - sparse->first);
+    sparse->first = sparse->end = sparse->run_count = sparse->high_len = 0;
     sparse->count = sparse->clipped = 0;
     sparse->min_ns = INT64_MAX;
     sparse->max_ns = -1;
@@ -46,8 +57,14 @@ static void add_summary(struct ls_hist *dst, uint64_t count, uint64_t clipped, i
 
 void ls_hist_sparse_add_to(const struct ls_hist_sparse *src, struct ls_hist *dst)
 {
-    for (uint32_t i = 0; i < src->len; i++)
-        dst->counts[src->indexes[i]] += src->counts[i];
+    const uint8_t *restrict low = src->low;
+    uint64_t *restrict counts = dst->counts;
+    uint32_t end = src->end;
+
+    for (uint32_t i = src->first; i < end; i++)
+        counts[i] += low[i];
+    for (uint32_t i = 0; i < src->high_len; i++)
+        counts[src->high[i]] += src->high_counts[i];
     add_summary(dst, src->count, src->clipped, src->min_ns, src->max_ns);
 }
 
@@ -56,8 +73,10 @@ uint64_t ls_hist_sparse_above(const struct ls_hist_sparse *sparse, int64_t value
     uint32_t from = value_ns < 0 ? 0 : ls_hist_index(value_ns) + 1;
     uint64_t above = 0;
 
-    for (uint32_t i = sparse->len; i > 0 && sparse->indexes[i - 1] >= from; i--)
-        above += sparse->counts[i - 1];
+    for (uint32_t i = from > sparse->first ? from : sparse->first; i < sparse->end; i++)
+        above += sparse->low[i];
+    for (uint32_t i = sparse->high_len; i > 0 && sparse->high[i - 1] >= from; i--)
+        above += sparse->high_counts[i - 1];
     return above;
 }
 
@@ -158,59 +177,120 @@ static bool widen(struct ls_hist_narrow *narrow, uint32_t p, unsigned width)
     return true;
 }
 
-/* Adds what src has from bucket i on in one page of counters of width bytes, and returns where that
- * ends. *out_most: the highest that one of them should be; if it does not fit, they are what is
- * left of it (take_back). The width is a constant to each loop, which is then a few instructions.
- * Width 0: there is no page. */
-static inline uint32_t add_part(void *page, unsigned width, const struct ls_hist_sparse *src,
-                                uint32_t i, uint64_t *out_most)
-{
-    const uint16_t *indexes = src->indexes; /* bytes that are written may be anything of src's */
-    const uint64_t *counts = src->counts;
-    uint32_t p = indexes[i] >> PAGE_BITS, len = src->len;
-    uint64_t most = 0;
-
-    for (; i < len && indexes[i] >> PAGE_BITS == p; i++) {
-        uint32_t at = indexes[i] % PAGE_LEN;
-        uint64_t sum = get(page, width, at) + counts[i];
-
-        most = sum > most ? sum : most;
-        if (width > 0)
-            put(page, width, at, sum);
+/* The counters of one page plus and minus those of a report, which are of a byte each. A loop for
+ * each width, of a length that is known: the compiler makes vectors of it. Adding is true if a
+ * counter ran over, which taking the same away again puts right. */
+#define DEFINE_PAGE_SUMS(bits)                                                         \
+    static bool add_##bits(uint##bits##_t *restrict dst, const uint8_t *restrict src)  \
+    {                                                                                  \
+        uint##bits##_t carries = 0;                                                    \
+                                                                                       \
+        for (uint32_t i = 0; i < PAGE_LEN; i++) {                                      \
+            uint##bits##_t a = dst[i], b = src[i], sum = (uint##bits##_t)(a + b);      \
+                                                                                       \
+            carries |= (uint##bits##_t)((a & b) | ((a | b) & (uint##bits##_t) ~sum));  \
+            dst[i] = sum;                                                              \
+        }                                                                              \
+        return carries >> ((bits)-1) != 0;                                             \
+    }                                                                                  \
+    static void take_##bits(uint##bits##_t *restrict dst, const uint8_t *restrict src) \
+    {                                                                                  \
+        for (uint32_t i = 0; i < PAGE_LEN; i++)                                        \
+            dst[i] = (uint##bits##_t)(dst[i] - src[i]);                                \
     }
-    *out_most = most;
-    return i;
-}
+DEFINE_PAGE_SUMS(8)
+DEFINE_PAGE_SUMS(16)
+DEFINE_PAGE_SUMS(32)
+DEFINE_PAGE_SUMS(64)
 
-static uint32_t add_to_page(const struct page *page, const struct ls_hist_sparse *src, uint32_t i,
-                            uint64_t *out_most)
+static bool add_to_page(const struct page *page, const uint8_t *low)
 {
     switch (page->width) {
-    case 0:
-        return add_part(NULL, 0, src, i, out_most);
     case 1:
-        return add_part(page->counters, 1, src, i, out_most);
+        return add_8(page->counters, low);
     case 2:
-        return add_part(page->counters, 2, src, i, out_most);
+        return add_16(page->counters, low);
     case 4:
-        return add_part(page->counters, 4, src, i, out_most);
+        return add_32(page->counters, low);
     default:
-        return add_part(page->counters, 8, src, i, out_most);
+        return add_64(page->counters, low);
     }
 }
 
-/* Undoes the adding of buckets from to end; exact, for counters that ran over come back the same
- * way. */
-static void take_back(const struct ls_hist_narrow *dst, const struct ls_hist_sparse *src,
-                      uint32_t from, uint32_t end)
+static void take_from_page(const struct page *page, const uint8_t *low)
 {
-    for (uint32_t i = from; i < end; i++) {
-        const struct page *page = page_of(dst, src->indexes[i] >> PAGE_BITS);
-        uint32_t at = src->indexes[i] % PAGE_LEN;
+    switch (page->width) {
+    case 1:
+        take_8(page->counters, low);
+        return;
+    case 2:
+        take_16(page->counters, low);
+        return;
+    case 4:
+        take_32(page->counters, low);
+        return;
+    default:
+        take_64(page->counters, low);
+    }
+}
 
-        if (page->width > 0)
-            put(page->counters, page->width, at,
-                get(page->counters, page->width, at) - src->counts[i]);
+static bool is_empty(const uint8_t *low)
+{
+    uint8_t any = 0;
+
+    for (uint32_t i = 0; i < PAGE_LEN; i++)
+        any |= low[i];
+    return any == 0;
+}
+
+/* Nearly always there is room in the counters, so that is seen afterwards. False: no memory, the
+ * page is as it was. */
+static bool add_low(struct ls_hist_narrow *dst, const struct ls_hist_sparse *src, uint32_t p)
+{
+    const uint8_t *low = src->low + (size_t)p * PAGE_LEN;
+    const struct page *page = page_of(dst, p);
+
+    if (page->width == 0) {
+        if (is_empty(low))
+            return true;
+    } else {
+        if (!add_to_page(page, low))
+            return true;
+        take_from_page(page, low);
+    }
+    if (!widen(dst, p, page->width == 0 ? 1 : 2 * page->width))
+        return false;
+    return !add_to_page(page_of(dst, p), low);
+}
+
+static void take_low(const struct ls_hist_narrow *dst, const struct ls_hist_sparse *src, uint32_t p)
+{
+    if (page_of(dst, p)->width > 0)
+        take_from_page(page_of(dst, p), src->low + (size_t)p * PAGE_LEN);
+}
+
+static bool add_high(struct ls_hist_narrow *dst, const struct ls_hist_sparse *src, uint32_t i)
+{
+    uint32_t p = src->high[i] >> PAGE_BITS, at = src->high[i] % PAGE_LEN;
+    const struct page *page = page_of(dst, p);
+    uint64_t sum = get(page->counters, page->width, at) + src->high_counts[i];
+
+    if (width_of(sum) > page->width && !widen(dst, p, width_of(sum)))
+        return false;
+    put(page_of(dst, p)->counters, page_of(dst, p)->width, at, sum);
+    return true;
+}
+
+/* Of the first n. */
+static void take_high(const struct ls_hist_narrow *dst, const struct ls_hist_sparse *src,
+                      uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct page *page = page_of(dst, src->high[i] >> PAGE_BITS);
+        uint32_t at = src->high[i] % PAGE_LEN;
+
+        put(page->counters, page->width, at,
+            get(page->counters, page->width, at) - src->high_counts[i]);
     }
 }
 
@@ -242,26 +322,34 @@ void ls_hist_narrow_destroy(struct ls_hist_narrow *narrow)
     free(narrow);
 }
 
-/* Nearly always there is room in the counters, so that is seen afterwards. */
+void ls_hist_narrow_reset(struct ls_hist_narrow *narrow)
+{
+    for (uint32_t i = 1; i < narrow->page_count; i++)
+        (void)memset(narrow->pages[i].counters, 0, (size_t)narrow->pages[i].width * PAGE_LEN);
+    narrow->count = narrow->clipped = 0;
+    narrow->min_ns = INT64_MAX;
+    narrow->max_ns = -1;
+}
+
 enum ls_err ls_hist_narrow_add(struct ls_hist_narrow *dst, const struct ls_hist_sparse *src)
 {
-    uint32_t end;
+    uint32_t first = src->first >> PAGE_BITS;
 
     if (src->count > (uint64_t)INT64_MAX - dst->count)
         return LS_ERANGE;
-    for (uint32_t i = 0; i < src->len; i = end) {
-        uint32_t p = src->indexes[i] >> PAGE_BITS;
-        uint64_t most;
-
-        end = add_to_page(page_of(dst, p), src, i, &most);
-        if (width_of(most) <= page_of(dst, p)->width)
-            continue;
-        take_back(dst, src, i, end);
-        if (!widen(dst, p, width_of(most))) {
-            take_back(dst, src, 0, i);
+    for (uint32_t i = 0; i < src->high_len; i++) {
+        if (!add_high(dst, src, i)) {
+            take_high(dst, src, i);
             return LS_ENOMEM;
         }
-        end = add_to_page(page_of(dst, p), src, i, &most);
+    }
+    for (uint32_t p = first; p * PAGE_LEN < src->end; p++) {
+        if (add_low(dst, src, p))
+            continue;
+        while (p > first)
+            take_low(dst, src, --p);
+        take_high(dst, src, src->high_len);
+        return LS_ENOMEM;
     }
     dst->count += src->count;
     dst->clipped += src->clipped;

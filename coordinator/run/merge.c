@@ -50,22 +50,17 @@ static void report_fini(struct merge_report *report)
         ls_hist_sparse_fini(&report->of[s]);
 }
 
+static void slot_fini(struct merge_slot *slot)
+{
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++)
+        ls_hist_narrow_destroy(slot->sums[s]);
+}
+
 static void hists_reset(struct merge_hists *hists)
 {
     for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
         ls_hist_reset(hists->of[s]);
         hists->has[s] = false;
-    }
-}
-
-/* Only what was reported: an empty histogram is looked at in vain, and costs pages of memory. */
-static void hists_add(struct merge_hists *dst, const struct merge_report *src)
-{
-    for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
-        if (!src->has[s])
-            continue;
-        ls_hist_sparse_add_to(&src->of[s], dst->of[s]);
-        dst->has[s] = true;
     }
 }
 
@@ -88,7 +83,8 @@ void coord_merge_destroy(struct coord_merge *merge)
     for (uint32_t i = 0; i < merge->agent_count; i++)
         agent_fini(&merge->agents[i]);
     for (unsigned i = 0; i < COORD_MERGE_WINDOW; i++)
-        hists_fini(&merge->slots[i].hists);
+        slot_fini(&merge->slots[i]);
+    hists_fini(&merge->leaving);
     report_fini(&merge->at_hand);
     hists_fini(&merge->total);
     ls_hist_destroy(merge->wide);
@@ -162,8 +158,8 @@ enum ls_err coord_merge_create(const struct coord_merge_options *options,
     rc = agents_init(merge, options);
     if (rc == LS_OK)
         rc = report_init(&merge->at_hand);
-    for (unsigned i = 0; i < COORD_MERGE_WINDOW && rc == LS_OK; i++)
-        rc = hists_init(&merge->slots[i].hists);
+    if (rc == LS_OK)
+        rc = hists_init(&merge->leaving);
     if (rc == LS_OK)
         rc = hists_init(&merge->total);
     if (rc == LS_OK)
@@ -346,29 +342,44 @@ static struct merge_point *point_at(struct coord_merge *merge, uint32_t index)
     return &points[index];
 }
 
+/* Moves a slot's histograms to hists; only what was reported: an empty histogram is looked at in
+ * vain, and costs pages of memory. */
+static void empty_slot(struct merge_slot *slot, struct merge_hists *hists)
+{
+    hists_reset(hists);
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++) {
+        if (!slot->has[s])
+            continue;
+        ls_hist_narrow_add_to(slot->sums[s], hists->of[s]);
+        ls_hist_narrow_reset(slot->sums[s]);
+        hists->has[s] = true;
+        slot->has[s] = false;
+    }
+}
+
 /* The oldest interval leaves the window. */
 static enum ls_err write_out(struct coord_merge *merge, struct ls_diag *diag)
 {
     struct merge_slot *slot = &merge->slots[merge->base % COORD_MERGE_WINDOW];
-    const struct ls_hist *primary = slot->hists.of[coord_merge_primary(merge)];
+    const struct ls_hist *primary = merge->leaving.of[coord_merge_primary(merge)];
     int64_t start_ns = merge->base * merge->options.interval_ns;
     struct merge_point *point;
     enum ls_err rc = LS_OK;
 
     if (slot->used) {
+        empty_slot(slot, &merge->leaving);
         point = &merge->points[merge->base]; /* made when the slot was first filled */
         point->p50_ns = ls_hist_quantile(primary, 0.50);
         point->p99_ns = ls_hist_quantile(primary, 0.99);
         point->max_ns = ls_hist_max(primary);
         merge->latest = merge->base;
         if (touches_window(merge, merge->base, slot->length_ns)) {
-            rc = write_lines(merge->log, start_ns, slot->length_ns, &slot->hists, diag);
+            rc = write_lines(merge->log, start_ns, slot->length_ns, &merge->leaving, diag);
             if (rc == LS_OK)
                 rc = coord_merge_coarse_add(merge, start_ns, slot->length_ns, primary, diag);
             coord_heat_add(&merge->heat_rows, primary, merge->heat);
             merge->has_heat = true;
         }
-        hists_reset(&slot->hists);
         slot->used = false;
         slot->length_ns = 0;
     }
@@ -466,9 +477,38 @@ static bool is_to_be_kept(const struct coord_merge *merge, const Ls__IntervalRep
     return samples > 0 || touches_window(merge, report->index, report->length_ns);
 }
 
+static const char too_many[] = "more values than anybody can have measured";
+
+/* Adds what was reported to one sum for each series. */
+static enum ls_err add_report(const struct merge_report *report,
+                              struct ls_hist_narrow *sums[LS_SERIES_COUNT], struct ls_diag *diag)
+{
+    enum ls_err rc = LS_OK;
+
+    for (unsigned s = 0; s < LS_SERIES_COUNT && rc == LS_OK; s++) {
+        if (report->has[s] && sums[s] == NULL)
+            rc = ls_hist_narrow_create(&sums[s]);
+        if (report->has[s] && rc == LS_OK)
+            rc = ls_hist_narrow_add(sums[s], &report->of[s]);
+    }
+    if (rc == LS_ERANGE)
+        return ls_fail(diag, LS_EPROTO, "%s", too_many);
+    return rc == LS_OK ? rc : ls_fail(diag, rc, "no memory for a report's histograms");
+}
+
+static enum ls_err add_to_slot(struct coord_merge *merge, const struct merge_agent *agent,
+                               struct merge_slot *slot, struct ls_diag *diag)
+{
+    enum ls_err rc = add_report(&merge->at_hand, slot->sums, diag);
+
+    for (unsigned s = 0; s < LS_SERIES_COUNT; s++)
+        slot->has[s] |= merge->at_hand.has[s] && slot->sums[s] != NULL;
+    return rc == LS_EPROTO ? refuse(merge, agent, too_many, diag) : rc;
+}
+
 /* Into its place of the window, or before or past it as a line of its own. */
-static enum ls_err add_to_all(struct coord_merge *merge, const Ls__IntervalReport *report,
-                              struct ls_diag *diag)
+static enum ls_err add_to_all(struct coord_merge *merge, const struct merge_agent *agent,
+                              const Ls__IntervalReport *report, struct ls_diag *diag)
 {
     struct merge_point *point = point_at(merge, report->index);
     bool in_place =
@@ -491,12 +531,10 @@ static enum ls_err add_to_all(struct coord_merge *merge, const Ls__IntervalRepor
     if (rc != LS_OK)
         return rc;
     slot = &merge->slots[report->index % COORD_MERGE_WINDOW];
-    if (in_place)
-        hists_add(&slot->hists, &merge->at_hand);
     slot->used = true;
     if (report->length_ns > slot->length_ns)
         slot->length_ns = report->length_ns;
-    return LS_OK;
+    return in_place ? add_to_slot(merge, agent, slot, diag) : LS_OK;
 }
 
 static const char *check_interval(const struct coord_merge *merge, const struct merge_agent *agent,
@@ -542,22 +580,6 @@ static enum ls_err decode(struct coord_merge *merge, const Ls__IntervalReport *r
     return rc;
 }
 
-/* Memory that runs out here ends the trial: part of the report may have been added then. */
-static enum ls_err add_hists(struct merge_agent *agent, const struct merge_report *report,
-                             struct ls_diag *diag)
-{
-    enum ls_err rc = LS_OK;
-
-    for (unsigned s = 0; s < LS_SERIES_COUNT && rc == LS_OK; s++) {
-        if (report->has[s] && agent->hists[s] == NULL)
-            rc = ls_hist_narrow_create(&agent->hists[s]);
-        if (report->has[s] && rc == LS_OK)
-            rc = ls_hist_narrow_add(agent->hists[s], &report->of[s]);
-    }
-    return rc == LS_ERANGE ? ls_fail(diag, LS_EPROTO, "more values than anybody can have measured")
-                           : rc;
-}
-
 static void add_to_client(struct merge_agent *agent, const Ls__IntervalReport *report)
 {
     struct merge_totals *sums = &agent->sums;
@@ -592,10 +614,11 @@ static enum ls_err take_interval(struct coord_merge *merge, struct merge_agent *
     if (wrong != NULL)
         return refuse(merge, agent, wrong, diag);
     rc = decode(merge, report, &why);
+    /* Memory that runs out ends the trial: part of the report may have been added then. */
     if (rc == LS_OK)
-        rc = add_hists(agent, &merge->at_hand, &why);
+        rc = add_report(&merge->at_hand, agent->hists, &why);
     if (rc == LS_ENOMEM)
-        return ls_fail(diag, rc, "no memory for a report's histograms");
+        return ls_fail(diag, rc, "%s", why.text);
     if (rc != LS_OK)
         return refuse(merge, agent, why.text, diag);
     merge->started = true;
@@ -607,7 +630,7 @@ static enum ls_err take_interval(struct coord_merge *merge, struct merge_agent *
     if (rc == LS_OK)
         rc = coord_merge_keep_interval(merge, agent, start_ns - merge->start_ns, report, diag);
     if (rc == LS_OK)
-        rc = add_to_all(merge, report, diag);
+        rc = add_to_all(merge, agent, report, diag);
     if (rc == LS_OK)
         rc = advance(merge, agent, held, diag);
     return rc;

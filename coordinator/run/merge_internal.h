@@ -72,7 +72,8 @@ struct merge_agent {
 
 /* One interval of all clients in the making. */
 struct merge_slot {
-    struct merge_hists hists;
+    struct ls_hist_narrow *sums[LS_SERIES_COUNT]; /* owned; NULL: never reported in this place */
+    bool has[LS_SERIES_COUNT];                    /* reported, if only empty */
     int64_t length_ns;
     bool used;
 };
@@ -121,6 +122,7 @@ struct coord_merge {
     uint32_t waiting_base;
     struct merge_point *points; /* owned; by index */
     uint32_t point_count;
+    struct merge_hists leaving; /* the interval that leaves the window */
     int64_t latest; /* index of the latest complete interval that is not empty, -1: none */
     struct coord_store_hlog *log;
     struct merge_coarse coarse;

@@ -213,6 +213,47 @@ static void any_histogram_comes_back_bucket_by_bucket(void **state)
     }
 }
 
+/* As load makes them: runs of small counters, and what is next to each limit of a word's length. */
+static void fill_with_runs(struct ls_hist *hist, struct ls_rng *rng)
+{
+    static const uint32_t gaps[] = { 0, 1, 2, 7, 8, 9, 63, 64, 65, 66, 500 };
+    static const uint64_t counts[] = { 1, 2, 3, 62, 63, 64, 65, 127, 128, 254, 255, 256, 100000 };
+    uint32_t i = (uint32_t)ls_rng_below(rng, 2000);
+
+    while (i < LS_HIST_LEN) {
+        uint32_t run = 1 + (uint32_t)ls_rng_below(rng, 40);
+        size_t choice = 3 + ls_rng_below(rng, LS_ARRAY_LEN(counts) - 2);
+
+        for (; run > 0 && i < LS_HIST_LEN; run--)
+            ls_hist_record_n(hist, ls_hist_lowest_at(i++), counts[ls_rng_below(rng, choice)]);
+        i += gaps[ls_rng_below(rng, LS_ARRAY_LEN(gaps))] * (1 + (uint32_t)ls_rng_below(rng, 3));
+        if (ls_rng_below(rng, 30) == 0)
+            return;
+    }
+}
+
+static void the_line_of_a_report_is_that_of_the_whole_histogram(void **state)
+{
+    struct ls_rng rng;
+
+    (void)state;
+    ls_rng_init(&rng, 4, 4);
+    for (unsigned round = 0; round < 200; round++) {
+        struct text *whole = begin_text(), *report = begin_text();
+        struct ls_hist *hist = new_hist();
+
+        fill_with_runs(hist, &rng);
+        write_line(whole, "sparse", round, 1, hist);
+        write_sparse_line(report, round, 1, hist);
+        assert_int_equal(fflush(whole->file), 0);
+        assert_int_equal(fflush(report->file), 0);
+        assert_string_equal(report->data, whole->data);
+        end_text(whole);
+        end_text(report);
+        ls_hist_destroy(hist);
+    }
+}
+
 static void the_fullest_histogram_fits_a_line(void **state)
 {
     struct text *text = begin_text();
@@ -631,6 +672,7 @@ int main(void)
         cmocka_unit_test(no_line_of_the_head_is_too_long_or_not_a_comment),
         cmocka_unit_test(lines_carry_tag_interval_and_maximum),
         cmocka_unit_test(any_histogram_comes_back_bucket_by_bucket),
+        cmocka_unit_test(the_line_of_a_report_is_that_of_the_whole_histogram),
         cmocka_unit_test(the_fullest_histogram_fits_a_line),
         cmocka_unit_test(clipped_values_show_by_the_maximum),
         cmocka_unit_test(a_tag_picks_its_lines),

@@ -31,7 +31,7 @@ static enum ls_err decode_add(struct ls_hist *dst, struct ls_bytes in, struct ls
     static struct ls_hist_sparse sparse; /* one for all inputs, as for all reports */
     enum ls_err rc;
 
-    if (sparse.counts == NULL)
+    if (sparse.low == NULL)
         require(ls_hist_sparse_init(&sparse) == LS_OK);
     rc = ls_hist_decode(in, &sparse, diag);
     ls_hist_sparse_add_to(&sparse, dst); /* after a failure it is empty */
