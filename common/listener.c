@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/hash.h"
 #include "common/log.h"
 #include "common/transport_impl.h"
 #include "common/utf8.h"
@@ -19,37 +20,38 @@
 #define SEQ_MAX        (UINT64_MAX / 2)
 #define SHELLS_MAX     4u  /* of an agent's earlier processes that are still turned away by name */
 #define LOG_BURST      20u /* strangers turned away that are logged at once; then one a second */
+#define LISTS          1024u /* of peers, by their names: of thousands a few are in each */
 
 struct probe {   /* a clock exchange under way */
     uint64_t id; /* 0: none */
     int64_t sent_ns;
 };
 
-struct ls_peer {
-    struct ls_peer *next;
+struct ls_peer { /* what each report looks at is in front */
     struct ls_listener *listener;
-    struct ls_conn *conn; /* NULL: not connected */
-    char *agent;          /* owned */
-    char *boot_id;        /* owned */
-    char remote[64];
-    struct ls_identity identity;
+    struct ls_conn *conn;    /* NULL: not connected */
     void *ctx;               /* of the user */
     struct ls_bytes at_hand; /* the report that is being handled */
     bool superseded;         /* by a newer process of that name */
     bool silent;             /* why it lost its last connection */
     bool welcome_due;
     struct ls_numbered numbers;
-    struct probe probes[LS_CLOCK_MAX]; /* at id % LS_CLOCK_MAX */
     uint64_t probes_asked;
     uint64_t probes_sent;
+    struct probe probes[LS_CLOCK_MAX]; /* at id % LS_CLOCK_MAX */
+    struct ls_peer *next;
+    char *agent;   /* owned */
+    char *boot_id; /* owned */
+    char remote[64];
+    struct ls_identity identity;
 };
 
 struct ls_listener {
     struct ls_hub *hub; /* owned */
     struct ls_listener_env env;
-    char *run_id;          /* owned */
-    struct ls_peer *peers; /* owned */
+    char *run_id; /* owned */
     struct ls_log_quota quota;
+    struct ls_peer *peers[LISTS]; /* owned; the newest are in front */
 };
 
 static void peer_free(struct ls_peer *peer)
@@ -168,9 +170,15 @@ static void on_fill(void *owner, struct ls_conn *conn)
 
 /* ---- enrolment ---- */
 
+/* Where peers of this name are. */
+static struct ls_peer **list_of(struct ls_listener *l, const char *agent)
+{
+    return &l->peers[ls_hash_text(agent) % LISTS];
+}
+
 static struct ls_peer *find_peer(struct ls_listener *l, const Ls__Hello *hello)
 {
-    for (struct ls_peer *peer = l->peers; peer != NULL; peer = peer->next)
+    for (struct ls_peer *peer = *list_of(l, hello->agent); peer != NULL; peer = peer->next)
         if (strcmp(peer->agent, hello->agent) == 0 && strcmp(peer->boot_id, hello->boot_id) == 0)
             return peer;
     return NULL;
@@ -204,7 +212,7 @@ static void forget_oldest(struct ls_listener *l, const char *agent)
     struct ls_peer **oldest = NULL;
     unsigned shells = 0;
 
-    for (struct ls_peer **at = &l->peers; *at != NULL; at = &(*at)->next) {
+    for (struct ls_peer **at = list_of(l, agent); *at != NULL; at = &(*at)->next) {
         if (!(*at)->superseded || (*at)->conn != NULL || strcmp((*at)->agent, agent) != 0)
             continue;
         shells++;
@@ -223,7 +231,7 @@ static void forget_oldest(struct ls_listener *l, const char *agent)
 /* What an older process of this name had queued is not for the new one. */
 static void supersede(struct ls_listener *l, const struct ls_peer *newer)
 {
-    for (struct ls_peer *peer = l->peers; peer != NULL; peer = peer->next) {
+    for (struct ls_peer *peer = *list_of(l, newer->agent); peer != NULL; peer = peer->next) {
         if (peer == newer || peer->superseded || strcmp(peer->agent, newer->agent) != 0)
             continue;
         peer->superseded = true;
@@ -251,6 +259,7 @@ static struct ls_peer *enrol(struct ls_listener *l, struct ls_conn *conn,
                              const struct ls_identity *identity, const Ls__Hello *hello)
 {
     struct ls_peer *peer = peer_new(l, conn, identity, hello);
+    struct ls_peer **list = list_of(l, hello->agent);
     struct ls_diag diag = { 0 };
     enum ls_err rc;
 
@@ -267,8 +276,8 @@ static struct ls_peer *enrol(struct ls_listener *l, struct ls_conn *conn,
         peer_free(peer);
         return NULL;
     }
-    peer->next = l->peers; /* from now on the user may hold it, whatever comes of this connection */
-    l->peers = peer;
+    peer->next = *list; /* from now on the user may hold it, whatever comes of this connection */
+    *list = peer;
     if (check_stored(peer, hello, &diag) == LS_OK) /* enrol() may have said what is stored */
         return peer;
     if (!ls_conn_is_closing(conn))
@@ -514,11 +523,13 @@ static void on_freed(void *owner)
 {
     struct ls_listener *l = owner;
 
-    while (l->peers != NULL) {
-        struct ls_peer *peer = l->peers;
+    for (unsigned i = 0; i < LISTS; i++) {
+        while (l->peers[i] != NULL) {
+            struct ls_peer *peer = l->peers[i];
 
-        l->peers = peer->next;
-        peer_free(peer);
+            l->peers[i] = peer->next;
+            peer_free(peer);
+        }
     }
     free(l->run_id);
     free(l);

@@ -14,8 +14,8 @@ void ls_offset_init(struct ls_offset *offset)
     *offset = (struct ls_offset){ 0 };
 }
 
-/* What two clocks may drift apart in age. Divided by 64 bits where those do: each report of
- * thousands of agents asks this for each of the samples. */
+/* What two clocks may drift apart in age. Divided by 64 bits where those do: each new exchange
+ * of thousands of agents asks this for each of the samples. */
 static ls_i128 drifted(ls_i128 age)
 {
     if (age >= 0 && age < INT64_MAX / LS_OFFSET_DRIFT_PPM - 999999)
@@ -45,7 +45,7 @@ static uint32_t newest(const struct ls_offset *offset)
 
 /* Of the samples kept, the one that bounds the offset best. Drift adds the same to all from the
  * newest on, so the choice does not depend on when it is asked for. */
-static uint32_t best(const struct ls_offset *offset)
+static uint32_t find_best(const struct ls_offset *offset)
 {
     int64_t now_ns = offset->samples[newest(offset)].at_ns;
     uint32_t found = newest(offset);
@@ -67,7 +67,7 @@ static uint32_t best(const struct ls_offset *offset)
 static ls_i128 contradiction(const struct ls_offset *offset, int64_t at_ns, int64_t offset_ns,
                              int64_t round_trip_ns)
 {
-    uint32_t known = best(offset);
+    uint32_t known = offset->best;
     ls_i128 apart = (ls_i128)offset_ns - offset->samples[known].offset_ns;
 
     /* Two for the halves that were cut off. */
@@ -115,6 +115,7 @@ void ls_offset_add(struct ls_offset *offset, int64_t t1, int64_t t2, int64_t t3,
     if (offset->count < LS_OFFSET_SAMPLES)
         offset->count++;
     offset->taken++;
+    offset->best = find_best(offset);
 }
 
 bool ls_offset_known(const struct ls_offset *offset)
@@ -124,7 +125,7 @@ bool ls_offset_known(const struct ls_offset *offset)
 
 int64_t ls_offset_ns(const struct ls_offset *offset)
 {
-    return offset->count == 0 ? 0 : offset->samples[best(offset)].offset_ns;
+    return offset->count == 0 ? 0 : offset->samples[offset->best].offset_ns;
 }
 
 int64_t ls_offset_error_ns(const struct ls_offset *offset, int64_t now_ns)
@@ -133,7 +134,7 @@ int64_t ls_offset_error_ns(const struct ls_offset *offset, int64_t now_ns)
 
     if (offset->count == 0)
         return INT64_MAX;
-    error = error_at(offset, best(offset), now_ns);
+    error = error_at(offset, offset->best, now_ns);
     return fits(error) ? (int64_t)error : INT64_MAX;
 }
 
@@ -145,6 +146,11 @@ bool ls_offset_at(const struct ls_offset *offset, int64_t at_ns, int64_t *out_of
 
     if (offset->count == 0)
         return false;
+    if (at_ns >= offset->samples[newest(offset)].at_ns) { /* each report asks of now */
+        *out_offset_ns = ls_offset_ns(offset);
+        *out_error_ns = ls_offset_error_ns(offset, at_ns);
+        return true;
+    }
     for (uint32_t i = 0; i < offset->count; i++) {
         ls_i128 away = (ls_i128)at_ns - offset->samples[i].at_ns;
         ls_i128 error = bound(offset->samples[i].round_trip_ns, away < 0 ? -away : away);
@@ -166,7 +172,7 @@ bool ls_offset_drift(const struct ls_offset *offset, double *out_ppm, double *ou
 
     if (offset->count == 0)
         return false;
-    now = best(offset);
+    now = offset->best;
     span = (double)offset->samples[now].at_ns - (double)offset->anchor.at_ns;
     if (span < (double)LS_OFFSET_DRIFT_SPAN_NS)
         return false;
@@ -184,7 +190,7 @@ int64_t ls_offset_newest_ns(const struct ls_offset *offset)
 
 int64_t ls_offset_round_trip_ns(const struct ls_offset *offset)
 {
-    return offset->count == 0 ? 0 : offset->samples[best(offset)].round_trip_ns;
+    return offset->count == 0 ? 0 : offset->samples[offset->best].round_trip_ns;
 }
 
 int64_t ls_offset_slowest_ns(const struct ls_offset *offset)

@@ -23,6 +23,7 @@ struct ls_offset {
     } samples[LS_OFFSET_SAMPLES];
     uint32_t count; /* in samples */
     uint32_t next;
+    uint32_t best; /* of samples: bounds the offset best from the newest one on */
     uint64_t taken;
     struct {
         int64_t at_ns, offset_ns, round_trip_ns;

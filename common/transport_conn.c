@@ -385,9 +385,15 @@ void ls_conn_set_up(struct ls_conn *conn)
     no_stranger(conn);
 }
 
+/* Of many, each is a part of what they cost: as seldom as leaves the other ends half of their
+ * patience. */
 bool ls_conn_ping_due(const struct ls_conn *conn, int64_t now_ns)
 {
-    return conn->up && now_ns - conn->spoke_ns >= conn->hub->pace.heartbeat_ns;
+    int64_t heartbeat_ns = conn->hub->pace.heartbeat_ns;
+
+    if (ls_hub_is_crowded(conn->hub))
+        heartbeat_ns += heartbeat_ns / 2;
+    return conn->up && now_ns - conn->spoke_ns >= heartbeat_ns;
 }
 
 bool ls_conn_is_closing(const struct ls_conn *conn)

@@ -15,11 +15,12 @@
 
 #define BURY_TIMEOUT_NS  (5 * LS_NS_PER_S)
 #define CLOCK_REFRESH_NS LS_NS_PER_S
-#define CLOCK_SHARE_NS   (10 * LS_NS_PER_MS) /* more for each agent: many are asked less often */
+#define CLOCK_SHARE_NS   (30 * LS_NS_PER_MS) /* more for each agent: many are asked less often */
 #define CLOCK_SELDOM_NS  (10 * LS_NS_PER_S)  /* but not less often than this */
 #define CLOCK_FRESH_NS   (5 * LS_NS_PER_S)
 #define SESSION_EVERY    5u /* of the refreshing exchanges, where datagrams pass */
 #define SWEEP_NS         (100 * LS_NS_PER_MS)
+#define SWEEP_SHARE_NS   (100 * LS_NS_PER_US) /* more for each agent, up to a second */
 
 void coord_session_dismiss(struct coord_session *session, const char *why)
 {
@@ -76,6 +77,7 @@ void coord_fleet_vacate(struct coord_fleet *fleet, struct coord_agent *agent)
     agent->session = NULL;
     agent->peer = NULL;
     agent->name[0] = '\0';
+    coord_fleet_note_name(fleet, agent);
     agent->enrolled = agent->up = agent->lost = false;
     if (agent->hello != NULL)
         ls__hello__free_unpacked(agent->hello, NULL);
@@ -175,6 +177,7 @@ static void name_local(struct coord_fleet *fleet)
         else
             (void)snprintf(agent->name, sizeof(agent->name), "%s-%" PRIu32,
                            server ? "server" : "client", numbers[server]);
+        coord_fleet_note_name(fleet, agent);
     }
 }
 
@@ -185,8 +188,9 @@ static enum ls_err make_places(struct coord_fleet *fleet, const struct coord_fle
 
     fleet->count = options->servers + options->clients;
     fleet->slots = calloc(fleet->count, sizeof(*fleet->slots));
+    fleet->names = calloc(fleet->count, sizeof(*fleet->names));
     fleet->order = calloc(fleet->count, sizeof(struct coord_agent *));
-    if (fleet->slots == NULL || fleet->order == NULL)
+    if (fleet->slots == NULL || fleet->names == NULL || fleet->order == NULL)
         return ls_fail(diag, LS_ENOMEM, "out of memory for the fleet");
     rc = coord_seats_init(&fleet->seats, options->wanted, options->servers, options->clients, diag);
     for (uint32_t i = 0; i < fleet->count; i++) {
@@ -289,6 +293,7 @@ void coord_fleet_destroy(struct coord_fleet *fleet)
         ls_log(LS_LOG_WARN, "fleet.folder_left", "%s", diag.text);
     coord_seats_fini(&fleet->seats);
     free(fleet->order);
+    free(fleet->names);
     free(fleet->slots);
     free(fleet);
 }
@@ -318,11 +323,16 @@ const char *coord_fleet_folder(const struct coord_fleet *fleet)
     return fleet->folder;
 }
 
-bool coord_fleet_complete(const struct coord_fleet *fleet)
+/* Begins with whom it found missing last: this is asked after each event. */
+bool coord_fleet_complete(struct coord_fleet *fleet)
 {
-    for (uint32_t i = 0; i < fleet->count; i++) {
-        if (!fleet->order[i]->enrolled || !fleet->order[i]->up)
+    for (uint32_t n = 0; n < fleet->count; n++) {
+        uint32_t i = (fleet->awaited + n) % fleet->count;
+
+        if (!fleet->order[i]->enrolled || !fleet->order[i]->up) {
+            fleet->awaited = i;
             return false;
+        }
     }
     return true;
 }
@@ -420,7 +430,9 @@ static void look_for(struct coord_fleet *fleet, struct coord_agent *a, int64_t n
 
 void coord_fleet_sweep(struct coord_fleet *fleet, int64_t now_ns)
 {
-    if (now_ns < fleet->swept_ns + SWEEP_NS)
+    int64_t many_ns = SWEEP_NS + fleet->count * SWEEP_SHARE_NS;
+
+    if (now_ns < fleet->swept_ns + (many_ns < LS_NS_PER_S ? many_ns : LS_NS_PER_S))
         return; /* whoever waits for events calls after each */
     fleet->swept_ns = now_ns;
     for (uint32_t i = 0; i < fleet->count; i++) {

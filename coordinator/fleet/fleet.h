@@ -37,19 +37,20 @@ struct ls_peer;
 struct coord_fleet;
 struct coord_session;
 
-struct coord_agent {
+struct coord_agent { /* what a sweep looks at is together */
     uint32_t index;
-    char name[COORD_AGENT_NAME_MAX + 1]; /* "": a place that nobody has taken yet */
     Ls__Role role;
     bool enrolled; /* has been, with the session it has now */
     bool up;       /* has a connection */
     bool silent;   /* not up: it was not closed, nothing came any more */
     bool lost;
-    char why_lost[480];
     int64_t down_since_ns;
-    struct coord_session *session; /* NULL: none */
-    struct ls_peer *peer;          /* of the session */
-    struct ls_identity identity;   /* as of its newest connection; not proven without TLS */
+    int64_t next_probe_ns;               /* of those that keep the offset fresh */
+    struct coord_session *session;       /* NULL: none */
+    struct ls_peer *peer;                /* of the session */
+    char name[COORD_AGENT_NAME_MAX + 1]; /* "": a place that nobody has taken yet */
+    char why_lost[480];
+    struct ls_identity identity; /* as of its newest connection; not proven without TLS */
     char boot_id[40];
     char software[64];
     char address[64];             /* where it is reached; "" for local agents */
@@ -62,7 +63,6 @@ struct coord_agent {
     struct ls_offset udp_offset;  /* and by those in datagrams */
     bool invited;                 /* this session of it knows where to knock */
     uint32_t place;               /* in datagrams: other than index it never changes */
-    int64_t next_probe_ns;        /* of those that keep the offset fresh */
     uint32_t refreshes;
     struct ls_cpuset cpus; /* given by the coordinator; empty: not pinned */
     bool cpus_shared;
@@ -106,7 +106,7 @@ const char *coord_fleet_folder(const struct coord_fleet *fleet); /* of local age
 
 /* Starts those local agents that are not running; they enrol in their own time. */
 enum ls_err coord_fleet_start(struct coord_fleet *fleet, struct ls_diag *diag) LS_NODISCARD;
-bool coord_fleet_complete(const struct coord_fleet *fleet); /* all enrolled and up */
+bool coord_fleet_complete(struct coord_fleet *fleet); /* all enrolled and up */
 /* Complete for the first time: from now on places belong to names. */
 void coord_fleet_bind(struct coord_fleet *fleet);
 
@@ -128,7 +128,8 @@ bool coord_fleet_offset(const struct coord_agent *agent, int64_t at_ns, int64_t 
                         int64_t *out_error_ns);
 
 /* Once a second at least: agents that have been away for too long are lost, clocks are looked at
- * again. Does nothing more than ten times a second, so it may be called after each event. */
+ * again. Does nothing more than ten times a second, of many less often, so it may be called after
+ * each event. */
 void coord_fleet_sweep(struct coord_fleet *fleet, int64_t now_ns);
 
 /* An agent that does not do what it has to is lost, by this side's decision. */

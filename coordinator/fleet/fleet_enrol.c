@@ -7,14 +7,28 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/hash.h"
 #include "common/log.h"
 #include "common/pb.h"
 #include "coordinator/fleet/fleet_internal.h"
 
+/* Slots are large, and there are thousands: only likely ones are looked into. */
+static uint32_t number_of(const char *name)
+{
+    return name[0] == '\0' ? 0 : ls_hash_text(name) | 1;
+}
+
+void coord_fleet_note_name(struct coord_fleet *fleet, const struct coord_agent *agent)
+{
+    fleet->names[agent->place] = number_of(agent->name);
+}
+
 static struct coord_agent *find(struct coord_fleet *fleet, const char *name)
 {
+    uint32_t number = number_of(name);
+
     for (uint32_t i = 0; i < fleet->count; i++) {
-        if (strcmp(fleet->slots[i].agent.name, name) == 0)
+        if (fleet->names[i] == number && strcmp(fleet->slots[i].agent.name, name) == 0)
             return &fleet->slots[i].agent;
     }
     return NULL;
@@ -76,10 +90,8 @@ static enum ls_err no_seat(const struct coord_fleet *fleet, const Ls__Hello *hel
 static struct coord_agent *free_place(struct coord_fleet *fleet, Ls__Role role)
 {
     for (uint32_t i = 0; i < fleet->count; i++) {
-        struct coord_agent *agent = &fleet->slots[i].agent;
-
-        if (agent->name[0] == '\0' && agent->role == role)
-            return agent;
+        if (fleet->names[i] == 0 && fleet->slots[i].agent.role == role)
+            return &fleet->slots[i].agent;
     }
     return NULL;
 }
@@ -140,6 +152,7 @@ static struct coord_agent *seat(struct coord_fleet *fleet, const struct ls_peer 
         (void)ls_fail(diag, LS_ENOMEM, "out of memory for agent %.64s", hello->agent);
         return NULL;
     }
+    coord_fleet_note_name(fleet, agent);
     if (coord_seats_take(&fleet->seats, agent))
         return agent;
     coord_fleet_vacate(fleet, agent);

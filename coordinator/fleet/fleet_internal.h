@@ -42,10 +42,12 @@ struct coord_fleet {
     struct ls_listener *listener;   /* owned */
     struct coord_clocks *clocks;    /* owned; NULL: the sessions' exchanges have to do */
     struct slot *slots;             /* owned; they do not move */
+    uint32_t *names;                /* owned; a number for the name in each slot, 0: it is free */
     struct coord_agent **order;     /* owned; by index */
     struct coord_session *sessions; /* owned */
     struct coord_seats seats;
     uint32_t count;
+    uint32_t awaited; /* index of somebody who was missing when it was last asked */
     int64_t swept_ns;
     bool local;
     bool bound;
@@ -65,6 +67,9 @@ void coord_take_host(const char *address, char *out, size_t out_bytes);
  * nothing is changed. What it held of that is freed. */
 bool coord_agent_introduce(struct coord_agent *agent, const struct ls_peer *peer,
                            const Ls__Hello *hello);
+
+/* The agent's name has changed. */
+void coord_fleet_note_name(struct coord_fleet *fleet, const struct coord_agent *agent);
 
 /* Takes a refusal down, as ls_listener_env.refused hears of it. True: it is news, in *out_item; an
  * agent that comes again and again is news once, and so are more of them than are kept. */
