@@ -6,6 +6,7 @@
  * What nng 1.5.2 leaves to us: accept is armed again after every error, and what may hang for ever
  * is found by the sweep (transport_sweep.c).
  */
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,25 @@ void ls_transport_set_pace(const struct ls_pace *pace)
 
 /* ---- operations ---- */
 
+/* nng wakes the thread that is to complete an operation while it holds the lock that this thread
+ * takes first. On a busy CPU it would run at once, find the lock taken and wait for it: a few
+ * switches for each report of a crowd. A batch thread (sched(7)) does not displace who woke it, and
+ * finds more to do at once. A policy that somebody else chose stays. */
+static void be_patient(bool patient)
+{
+    static _Thread_local bool is_patient;
+    const struct sched_param none = { 0 };
+    int from = patient ? SCHED_OTHER : SCHED_BATCH;
+
+    if (patient == is_patient)
+        return;
+    is_patient = patient;
+    if (sched_getscheduler(0) == from &&
+        sched_setscheduler(0, patient ? SCHED_BATCH : SCHED_OTHER, &none) != 0) {
+        /* Where it is forbidden, each report only costs more. */
+    }
+}
+
 /* On a thread of nng's. */
 static void completed(void *arg)
 {
@@ -48,6 +68,7 @@ static void completed(void *arg)
     bool first;
 
     (void)pthread_mutex_lock(&hub->mutex);
+    be_patient(hub->crowded);
     if (op->quiet && nng_aio_result(op->aio) == 0 && nng_aio_count(op->aio) == op->bytes) {
         op->done = true;
         (void)pthread_mutex_unlock(&hub->mutex);
@@ -362,8 +383,12 @@ void ls_hub_count(struct ls_hub *hub, int change)
     bool before = ls_hub_is_crowded(hub);
 
     hub->count += (unsigned)change;
-    if (before != ls_hub_is_crowded(hub))
-        ev_set_io_collect_interval(hub->loop, before ? 0. : (double)COLLECT_NS / LS_NS_PER_S);
+    if (before == ls_hub_is_crowded(hub))
+        return;
+    (void)pthread_mutex_lock(&hub->mutex);
+    hub->crowded = !before;
+    (void)pthread_mutex_unlock(&hub->mutex);
+    ev_set_io_collect_interval(hub->loop, before ? 0. : (double)COLLECT_NS / LS_NS_PER_S);
 }
 
 void ls_hub_destroy(struct ls_hub *hub)

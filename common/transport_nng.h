@@ -65,7 +65,8 @@ struct ls_hub {
     ev_async wake;
     ev_timer tick;
     ev_timer alarm;
-    pthread_mutex_t mutex; /* guards the queue */
+    pthread_mutex_t mutex; /* guards the queue, and crowded */
+    bool crowded;          /* as of count, for nng's threads */
     struct ls_op *queue;
     struct ls_op **queue_end;
     nng_stream_dialer *dialer;     /* owned; one of the two */
