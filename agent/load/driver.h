@@ -28,6 +28,11 @@ struct agent_reply {
 struct agent_driver_env {
     const struct load_workload *workload;
     void (*done)(void *ctx, uint32_t op, const struct agent_reply *reply);
+    /* The same of several operations of a connection that ended well and alike, in this order:
+     * their answers are whole within the bytes that are being fed. more is the last one's; behind
+     * each of the others came the next. NULL: done() is called for each. */
+    void (*done_alike)(void *ctx, const uint32_t *ops, uint32_t count,
+                       const struct agent_reply *reply);
     void *ctx;
     struct ls_rng *rng;             /* the worker's */
     struct load_messages *messages; /* to be counted in, at this moment; the caller may change it */
@@ -71,9 +76,12 @@ struct agent_driver {
     enum ls_err (*open)(void *conn, const struct agent_driver_env *env,
                         uint32_t *out_max_in_flight);
 
-    /* Queues request number request of the load (load_workload_turn) as operation op. LS_EAGAIN:
-     * full, offer it again; LS_ESTATE: this connection takes no more. */
+    /* Queues request number request of the load (load_workload_turn) as operation op; calls nothing
+     * back. LS_EAGAIN: full, offer it again; LS_ESTATE: this connection takes no more. */
     enum ls_err (*submit)(void *conn, uint32_t op, uint64_t request);
+    /* submit() of count operations, ops[0] being request and the others those behind it: returns
+     * how many it took; the next would be refused. NULL: submit() is called for each. */
+    uint32_t (*submit_all)(void *conn, const uint32_t *ops, uint32_t count, uint64_t request);
 
     /* NULL: the connection takes operations as soon as it is open. Otherwise what drain() gives is
      * sent, and nothing submitted until this says so. */

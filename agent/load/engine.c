@@ -350,6 +350,7 @@ enum ls_err agent_engine_create(const struct agent_engine_setup *setup,
     e->recorder = setup->recorder;
     e->driver_env = (struct agent_driver_env){ .workload = workload,
                                                .done = engine_on_done,
+                                               .done_alike = engine_on_done_alike,
                                                .ctx = e,
                                                .rng = &e->rng,
                                                .messages = &e->early_messages,

@@ -1,6 +1,6 @@
 /* agent/load/engine_impl.h - what engine.c (time and life), engine_ops.c (arrivals, operations),
- * engine_conn.c (connections), engine_tally.c (values) and engine_think.c (think times) share.
- * Nobody else includes this. */
+ * engine_end.c (their ends), engine_conn.c (connections), engine_tally.c (values) and
+ * engine_think.c (think times) share. Nobody else includes this. */
 #ifndef LS_AGENT_LOAD_ENGINE_IMPL_H
 #define LS_AGENT_LOAD_ENGINE_IMPL_H
 
@@ -24,7 +24,7 @@ struct op {
     uint32_t newer;
     uint32_t conn;
     uint8_t state;
-    uint8_t part; /* enum agent_part */
+    uint8_t part; /* enum agent_part, which follows from scheduled_ns */
     bool counted; /* is in the books as sent: a connection has returned it */
 };
 
@@ -244,34 +244,47 @@ void engine_think(struct conn *conn);            /* from now on; sets due_ns */
 struct conn *engine_think_wake(struct agent_engine *e, int64_t *out_woke_ns);
 
 /* engine_ops.c */
-void engine_refill(struct conn *conn); /* an open connection may have room */
-void engine_flush(struct conn *conn);  /* its driver may have something to send */
-void engine_on_began(void *ctx, uint32_t op);
+void engine_refill(struct conn *conn);             /* an open connection may have room */
+void engine_flush(struct conn *conn);              /* its driver may have something to send */
 void engine_place_retries(struct agent_engine *e); /* on connections that have room */
 void engine_end_retries(struct agent_engine *e, int64_t scheduled_ns); /* those due by then */
 void engine_mark_sent(struct conn *conn, uint32_t ops);                /* the oldest unsent ones */
-void engine_on_done(void *ctx, uint32_t op, const struct agent_reply *reply);
-void engine_find_next_due(struct agent_engine *e); /* sets due_ns from the schedule */
+void engine_unsent_ended(struct conn *conn, uint32_t id); /* before its first byte was sent */
+/* It was sent, and not looked at: goes to the next connection that has room, as the same request.
+ */
+void engine_retry(struct agent_engine *e, const struct op *op);
+void engine_due_ends(struct agent_engine *e, uint32_t count); /* of that many of due_count */
+void engine_find_next_due(struct agent_engine *e);            /* sets due_ns from the schedule */
 /* Does what due_ns stands for: arrivals, a wave, connections that have thought. */
 void engine_pump(struct agent_engine *e);
 void engine_shed_until(struct agent_engine *e, int64_t scheduled_ns); /* those due by then */
 void engine_integrate(struct agent_engine *e); /* in flight up to now, over the measure window */
 
+/* engine_end.c */
+void engine_on_began(void *ctx, uint32_t op);
+void engine_on_done(void *ctx, uint32_t op, const struct agent_reply *reply);
+void engine_on_done_alike(void *ctx, const uint32_t *ids, uint32_t count,
+                          const struct agent_reply *reply);
+void engine_note_trouble(struct agent_engine *e, const struct op *op,
+                         const struct agent_reply *reply, enum load_outcome outcome);
+void engine_compare_clocks(struct agent_engine *e); /* sets wall_ahead_ns */
+
 /* The values of a batch are mostly the same one. */
-static inline void engine_tally(struct agent_engine *e, enum ls_series series, int64_t value_ns)
+static inline void engine_tally(struct agent_engine *e, enum ls_series series, int64_t value_ns,
+                                uint32_t count)
 {
     struct tally *t = &e->tallies[series];
 
     if (value_ns == t->value_ns) {
-        t->count++;
+        t->count += count;
         return;
     }
     ls_hist_record_n(e->recorder->current->series[series], t->value_ns, t->count);
-    *t = (struct tally){ .value_ns = value_ns, .count = 1 };
+    *t = (struct tally){ .value_ns = value_ns, .count = count };
 }
 
 /* engine_tally.c */
-void engine_tally_end(struct agent_engine *e, struct answer_times times);
+void engine_tally_end(struct agent_engine *e, struct answer_times times, uint32_t count);
 /* Puts the tallies into the recorder's histograms. */
 void engine_settle(struct agent_engine *e);
 
@@ -284,7 +297,6 @@ void engine_delivered(void *ctx, uint64_t due_ns);
 void engine_wake(struct agent_engine *e);
 
 /* engine.c */
-void engine_edges(struct agent_engine *e);
-void engine_compare_clocks(struct agent_engine *e); /* a slice or a window begins or ends */
+void engine_edges(struct agent_engine *e); /* a slice or a window begins or ends */
 
 #endif

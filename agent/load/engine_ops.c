@@ -1,40 +1,20 @@
-/* Operations of one worker: from the arrival over a connection to the end, and what is counted and
- * recorded on the way. */
-#include <assert.h>
-
+/* Operations of one worker: from the arrival over a connection to the last byte that is sent, and
+ * what is counted on the way. How they end: engine_end.c. */
 #include "agent/load/engine_impl.h"
+
+#define SUBMIT_MAX 64u /* operations that are handed over at once */
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-/* Mostly the newest of all: only one that returns from a failed connection is older. */
-static void under_way_insert(struct agent_engine *e, uint32_t id)
+/* Which of those under way comes before one that is due then: mostly the youngest of all, for only
+ * what returns from a failed connection is older. */
+static uint32_t under_way_before(const struct agent_engine *e, int64_t scheduled_ns)
 {
-    struct op *op = &e->ops[id];
-    uint32_t before = e->newest_op;
+    uint32_t id = e->newest_op;
 
-    while (before != NO_OP && e->ops[before].scheduled_ns > op->scheduled_ns)
-        before = e->ops[before].older;
-    op->older = before;
-    op->newer = before != NO_OP ? e->ops[before].newer : e->oldest_op;
-    *(before != NO_OP ? &e->ops[before].newer : &e->oldest_op) = id;
-    *(op->newer != NO_OP ? &e->ops[op->newer].older : &e->newest_op) = id;
-}
-
-static void under_way_remove(struct agent_engine *e, uint32_t id)
-{
-    struct op *op = &e->ops[id];
-
-    *(op->older != NO_OP ? &e->ops[op->older].newer : &e->oldest_op) = op->newer;
-    *(op->newer != NO_OP ? &e->ops[op->newer].older : &e->newest_op) = op->older;
-}
-
-static void unsent_append(struct conn *conn, uint32_t id)
-{
-    struct agent_engine *e = conn->engine;
-
-    e->ops[id].next = NO_OP;
-    *(conn->unsent_last != NO_OP ? &e->ops[conn->unsent_last].next : &conn->unsent_first) = id;
-    conn->unsent_last = id;
+    while (id != NO_OP && e->ops[id].scheduled_ns > scheduled_ns)
+        id = e->ops[id].older;
+    return id;
 }
 
 static void unsent_remove(struct conn *conn, uint32_t id)
@@ -63,175 +43,162 @@ void engine_integrate(struct agent_engine *e)
     e->integrated_ns = e->now_ns;
 }
 
-static void due_begins(struct agent_engine *e, int64_t scheduled_ns)
+static void due_begins(struct agent_engine *e, int64_t scheduled_ns, uint32_t count)
 {
     int64_t from_ns;
     int64_t to_ns;
 
     engine_integrate(e);
-    e->due_count++;
+    e->due_count += count;
     if (scheduled_ns >= e->now_ns)
         return;
     from_ns = scheduled_ns > e->measure_ns ? scheduled_ns : e->measure_ns;
     to_ns = e->now_ns < e->end_ns ? e->now_ns : e->end_ns;
     if (to_ns > from_ns) /* it was noticed late but has been due since */
-        e->recorder->current->in_flight_ns += to_ns - from_ns;
+        e->recorder->current->in_flight_ns += (to_ns - from_ns) * count;
 }
 
-static void due_ends(struct agent_engine *e)
+void engine_due_ends(struct agent_engine *e, uint32_t count)
 {
     engine_integrate(e);
-    e->due_count--;
+    e->due_count -= count;
     if (e->waves && e->due_count == 0 && e->state == ENGINE_RUNNING)
         e->due_ns = e->now_ns; /* the next wave */
 }
 
-static void op_free(struct conn *conn, uint32_t id)
+static enum agent_part part_of(const struct agent_engine *e, int64_t scheduled_ns)
 {
-    struct agent_engine *e = conn->engine;
-
-    under_way_remove(e, id);
-    e->ops[id].state = OP_FREE;
-    e->ops[id].next = conn->free_op;
-    conn->free_op = id;
-    conn->in_flight--;
-    e->outstanding--;
+    return scheduled_ns < e->measure_ns ? AGENT_WARMUP : AGENT_MEASURE;
 }
 
-/* False: the driver takes no more at the moment. */
-static bool op_submit(struct conn *conn, int64_t scheduled_ns, uint64_t request,
-                      enum agent_part part)
+/* The driver has taken these, the first ones of those that were free: now they are unsent, and
+ * under way. */
+static void begin(struct conn *conn, const uint32_t *ids, uint32_t count, int64_t scheduled_ns)
 {
     struct agent_engine *e = conn->engine;
-    uint32_t id = conn->free_op;
-    struct op *op = &e->ops[id];
+    uint32_t before = under_way_before(e, scheduled_ns);
+    uint32_t after = before != NO_OP ? e->ops[before].newer : e->oldest_op;
+    uint32_t last = ids[count - 1];
 
-    conn->free_op = op->next;
-    op->scheduled_ns = scheduled_ns;
-    op->request = request;
-    op->part = (uint8_t)part;
-    op->began_ns = 0;
-    op->counted = false;
-    op->state = OP_UNSENT;
-    unsent_append(conn, id);
-    under_way_insert(e, id);
-    conn->in_flight++;
-    e->outstanding++;
-    if (LS_LIKELY(e->set.driver->submit(conn_driver(conn), id, request) == LS_OK)) {
-        if (LS_UNLIKELY(e->lives != NULL) && ++e->lives[conn->index].taken >= e->lifetime)
-            conn->spent = true;
-        return true;
+    *(before != NO_OP ? &e->ops[before].newer : &e->oldest_op) = ids[0];
+    *(after != NO_OP ? &e->ops[after].older : &e->newest_op) = last;
+    conn->free_op = e->ops[last].next;
+    e->ops[last].next = NO_OP;
+    *(conn->unsent_last != NO_OP ? &e->ops[conn->unsent_last].next : &conn->unsent_first) = ids[0];
+    conn->unsent_last = last;
+    for (uint32_t i = 0; i < count; i++) {
+        e->ops[ids[i]].older = before;
+        before = ids[i];
+        e->ops[before].newer = i + 1 < count ? ids[i + 1] : after;
     }
-    unsent_remove(conn, id);
-    op_free(conn, id);
-    conn->stuck = true;
-    return false;
+    conn->in_flight += count;
+    e->outstanding += count;
+}
+
+/* How many of count the driver takes. */
+static uint32_t hand_over(struct conn *conn, const uint32_t *ids, uint32_t count, uint64_t request)
+{
+    const struct agent_driver *driver = conn->engine->set.driver;
+    uint32_t taken = 0;
+
+    if (count > 1 && driver->submit_all != NULL)
+        return driver->submit_all(conn_driver(conn), ids, count, request);
+    while (taken < count && driver->submit(conn_driver(conn), ids[taken], request + taken) == LS_OK)
+        taken++;
+    return taken;
+}
+
+/* The connection takes no more than the requests of its life. */
+static uint32_t within_life(const struct conn *conn, uint32_t count)
+{
+    const struct agent_engine *e = conn->engine;
+    uint64_t left;
+
+    if (LS_LIKELY(e->lives == NULL))
+        return count;
+    left = e->lifetime - e->lives[conn->index].taken;
+    return left < count ? (uint32_t)left : count;
+}
+
+/* Hands over request and those behind it, all due at one time: count of them, for which there is
+ * room, but no more than SUBMIT_MAX at once. How many it were. */
+static uint32_t submit(struct conn *conn, int64_t scheduled_ns, uint64_t request, uint32_t count)
+{
+    struct agent_engine *e = conn->engine;
+    const uint8_t part = (uint8_t)part_of(e, scheduled_ns);
+    uint32_t ids[SUBMIT_MAX];
+    uint32_t taken;
+    uint32_t n = 0;
+
+    count = within_life(conn, count < SUBMIT_MAX ? count : SUBMIT_MAX);
+    for (uint32_t id = conn->free_op; n < count; id = e->ops[id].next)
+        ids[n++] = id;
+    taken = hand_over(conn, ids, count, request);
+    for (uint32_t i = 0; i < taken; i++) {
+        struct op *op = &e->ops[ids[i]];
+
+        op->scheduled_ns = scheduled_ns;
+        op->began_ns = 0;
+        op->request = request + i;
+        op->state = OP_UNSENT;
+        op->part = part;
+        op->counted = false;
+    }
+    if (taken < count)
+        conn->stuck = true;
+    if (LS_UNLIKELY(e->lives != NULL) && (e->lives[conn->index].taken += taken) >= e->lifetime)
+        conn->spent = true;
+    if (taken > 0)
+        begin(conn, ids, taken, scheduled_ns);
+    return taken;
+}
+
+static void count_sent(struct agent_engine *e, int64_t scheduled_ns, uint32_t count)
+{
+    enum agent_part part = part_of(e, scheduled_ns);
+    struct load_counts *counts = &e->recorder->current->counts[part];
+
+    counts->sent += count;
+    counts->scheduled += e->open_loop ? 0 : count;
+    if (part == AGENT_MEASURE)
+        engine_tally(e, LS_SERIES_SEND_LAG, e->now_ns - scheduled_ns, count);
 }
 
 void engine_mark_sent(struct conn *conn, uint32_t ops)
 {
     struct agent_engine *e = conn->engine;
-    struct agent_slice *slice = e->recorder->current;
+    int64_t scheduled_ns = 0;
+    uint32_t n = 0; /* that were due then, one behind the other */
 
     for (; ops > 0 && conn->unsent_first != NO_OP; ops--) {
         struct op *op = &e->ops[conn->unsent_first];
-        struct load_counts *counts = &slice->counts[op->part];
 
         conn->unsent_first = op->next;
         op->state = OP_SENT;
         op->sent_ns = e->now_ns;
         if (LS_UNLIKELY(op->counted))
             continue;
-        counts->sent++;
-        counts->scheduled += !e->open_loop;
-        if (op->part == AGENT_MEASURE)
-            engine_tally(e, LS_SERIES_SEND_LAG, op->sent_ns - op->scheduled_ns);
+        if (op->scheduled_ns != scheduled_ns && n > 0) {
+            count_sent(e, scheduled_ns, n);
+            n = 0;
+        }
+        scheduled_ns = op->scheduled_ns;
+        n++;
     }
+    if (n > 0)
+        count_sent(e, scheduled_ns, n);
     if (conn->unsent_first == NO_OP)
         conn->unsent_last = NO_OP;
-}
-
-static void note_trouble(struct agent_engine *e, const struct op *op,
-                         const struct agent_reply *reply, enum load_outcome outcome)
-{
-    if (e->summary.trouble)
-        return;
-    e->summary.trouble = true;
-    e->summary.reply = *reply;
-    e->summary.reply.outcome = outcome;
-    e->summary.request = op->request;
-}
-
-void engine_compare_clocks(struct agent_engine *e)
-{
-    int64_t before_ns;
-    int64_t wall_ns;
-
-    if (e->set.wall_clock == NULL)
-        return;
-    before_ns = e->set.clock();
-    wall_ns = e->set.wall_clock();
-    e->wall_ahead_ns = wall_ns - before_ns - (e->set.clock() - before_ns) / 2;
-}
-
-/* How long the answer lay unread: the kernel had it between our send and our read, or the wall
- * clock was set meanwhile. Negative: not known. */
-static int64_t unread_ns(struct agent_engine *e, struct agent_slice *slice, int64_t service_ns)
-{
-    int64_t delay_ns = e->now_ns - e->received_ns;
-
-    if (delay_ns < -STAMP_ERROR_NS || delay_ns > service_ns + STAMP_ERROR_NS) {
-        slice->health.stamps_dropped++;
-        engine_compare_clocks(e);
-        return -1;
-    }
-    return delay_ns < 0 ? 0 : delay_ns > service_ns ? service_ns : delay_ns;
-}
-
-static void record_end(struct agent_engine *e, const struct conn *conn, const struct op *op,
-                       const struct agent_reply *reply)
-{
-    struct agent_slice *slice = e->recorder->current;
-    int64_t waited_ns = e->now_ns - op->scheduled_ns;
-    int64_t service_ns = e->now_ns - op->sent_ns;
-    bool too_late = waited_ns >= e->set.workload->timeout_ns;
-    enum load_outcome outcome = reply->outcome;
-    int64_t began_ns;
-    bool has_begun;
-
-    /* At the end of a room, too, whichever of its connections is closed first. */
-    if (conn->given_up || e->state == ENGINE_FINISHED)
-        outcome = too_late ? LOAD_TIMEOUT : LOAD_ABORTED;
-    else if (outcome == LOAD_OK && too_late)
-        outcome = LOAD_TIMEOUT;
-    slice->counts[op->part].outcome[outcome]++;
-    if (LS_UNLIKELY(outcome != LOAD_OK))
-        note_trouble(e, op, reply, outcome);
-    if (op->part != AGENT_MEASURE)
-        return;
-    e->last_done_ns = e->now_ns;
-    if (outcome != LOAD_OK && outcome != LOAD_TIMEOUT)
-        return;
-    slice->ok_in_window += outcome == LOAD_OK && e->now_ns < e->end_ns;
-    began_ns = e->set.driver->interleaves ? op->began_ns : conn->began_ns;
-    /* A timeout's answer may not have begun; and in a room, when does whose? */
-    has_begun = LS_LIKELY(began_ns >= op->sent_ns) && e->woken == NULL;
-    engine_tally_end(e,
-                     (struct answer_times){
-                         .response_ns = waited_ns,
-                         .service_ns = service_ns,
-                         .first_byte_ns = has_begun ? began_ns - op->sent_ns : -1,
-                         .unread_ns = e->received_ns != 0 ? unread_ns(e, slice, service_ns) : -1 });
 }
 
 /* ---- arrivals -------------------------------------------------------------------------------- */
 
 static void shed(struct agent_engine *e, int64_t scheduled_ns)
 {
-    enum agent_part part = scheduled_ns < e->measure_ns ? AGENT_WARMUP : AGENT_MEASURE;
+    enum agent_part part = part_of(e, scheduled_ns);
 
     e->recorder->current->counts[part].shed++;
-    due_ends(e);
+    engine_due_ends(e, 1);
 }
 
 static struct arrival *queue_at(struct agent_engine *e, uint32_t i)
@@ -278,13 +245,13 @@ static void end_if_useless(struct conn *conn)
 
 static void admit(struct agent_engine *e, int64_t scheduled_ns, uint64_t request)
 {
-    enum agent_part part = scheduled_ns < e->measure_ns ? AGENT_WARMUP : AGENT_MEASURE;
+    enum agent_part part = part_of(e, scheduled_ns);
     struct conn *conn;
 
     e->recorder->current->counts[part].scheduled++;
-    due_begins(e, scheduled_ns);
+    due_begins(e, scheduled_ns, 1);
     while (e->queue_len == 0 && (conn = engine_conn_take_free(e)) != NULL) {
-        if (LS_LIKELY(op_submit(conn, scheduled_ns, request, part))) {
+        if (LS_LIKELY(submit(conn, scheduled_ns, request, 1) > 0)) {
             engine_conn_place(conn);
             engine_flush(conn);
             e->now_ns = e->set.clock(); /* a send takes microseconds: the next is later by that */
@@ -319,7 +286,7 @@ static bool may_submit(const struct agent_engine *e)
 static void begin_wave(struct agent_engine *e)
 {
     int64_t scheduled_ns = e->now_ns;
-    enum agent_part part = scheduled_ns < e->measure_ns ? AGENT_WARMUP : AGENT_MEASURE;
+    enum agent_part part = part_of(e, scheduled_ns);
     uint64_t size = (uint64_t)e->conn_count * e->depth;
 
     e->due_ns = AGENT_NEVER_NS;
@@ -336,7 +303,7 @@ static void begin_wave(struct agent_engine *e)
     }
     e->recorder->current->counts[part].scheduled += size;
     for (uint64_t i = 0; i < size; i++) {
-        due_begins(e, scheduled_ns);
+        due_begins(e, scheduled_ns, 1);
         e->queue_len++;
         *queue_at(e, e->queue_len - 1) =
             (struct arrival){ .scheduled_ns = scheduled_ns, .request = e->next_request[part]++ };
@@ -363,17 +330,16 @@ static void end_retry(struct agent_engine *e, const struct retry *r)
     enum load_outcome outcome = too_late ? LOAD_TIMEOUT : LOAD_ABORTED;
 
     slice->counts[r->part].outcome[outcome]++;
-    note_trouble(e, &op, &reply, outcome);
+    engine_note_trouble(e, &op, &reply, outcome);
     if (r->part == AGENT_MEASURE) {
         e->last_done_ns = e->now_ns;
         if (too_late)
-            engine_tally(e, LS_SERIES_RESPONSE_TIME, waited_ns);
+            engine_tally(e, LS_SERIES_RESPONSE_TIME, waited_ns, 1);
     }
-    due_ends(e);
+    engine_due_ends(e, 1);
 }
 
-/* Sent, and not looked at: goes to the next connection that has room, as the same request. */
-static void retry(struct agent_engine *e, const struct op *op)
+void engine_retry(struct agent_engine *e, const struct op *op)
 {
     const struct retry r = { .scheduled_ns = op->scheduled_ns,
                              .request = op->request,
@@ -417,7 +383,7 @@ static bool submit_retries(struct conn *conn)
         const struct retry *next = &e->retries[e->retry_first];
         uint32_t id = conn->free_op;
 
-        if (!op_submit(conn, next->scheduled_ns, next->request, (enum agent_part)next->part))
+        if (submit(conn, next->scheduled_ns, next->request, 1) == 0)
             break;
         e->ops[id].counted = true;
         (void)retry_pop(e);
@@ -448,8 +414,7 @@ static void refill_from_queue(struct conn *conn)
     while (e->queue_len > 0 && !conn->stuck && !conn->spent && conn->in_flight < conn->limit) {
         const struct arrival *next = queue_at(e, 0);
 
-        if (!op_submit(conn, next->scheduled_ns, next->request,
-                       next->scheduled_ns < e->measure_ns ? AGENT_WARMUP : AGENT_MEASURE))
+        if (submit(conn, next->scheduled_ns, next->request, 1) == 0)
             break;
         queue_pop(e);
         submitted = true;
@@ -460,19 +425,33 @@ static void refill_from_queue(struct conn *conn)
         engine_flush(conn);
 }
 
+/* How many requests the connection has room for, and the load wants. */
+static uint32_t wanted(const struct conn *conn, enum agent_part part)
+{
+    const struct agent_engine *e = conn->engine;
+    uint32_t room = conn->limit - conn->in_flight;
+
+    if (conn->stuck || conn->spent || !may_submit(e))
+        return 0;
+    return e->fixed && part == AGENT_MEASURE && e->count_left < room ? (uint32_t)e->count_left
+                                                                     : room;
+}
+
 static void refill_closed(struct conn *conn, int64_t scheduled_ns)
 {
     struct agent_engine *e = conn->engine;
-    enum agent_part part = scheduled_ns < e->measure_ns ? AGENT_WARMUP : AGENT_MEASURE;
+    enum agent_part part = part_of(e, scheduled_ns);
     bool submitted = submit_retries(conn);
+    uint32_t count;
 
-    while (!conn->stuck && !conn->spent && conn->in_flight < conn->limit && may_submit(e)) {
-        if (!op_submit(conn, scheduled_ns, e->next_request[part], part))
+    while ((count = wanted(conn, part)) > 0) {
+        count = submit(conn, scheduled_ns, e->next_request[part], count);
+        if (count == 0)
             break;
-        due_begins(e, scheduled_ns);
-        e->next_request[part]++;
+        due_begins(e, scheduled_ns, count);
+        e->next_request[part] += count;
         if (part == AGENT_MEASURE)
-            e->count_left--;
+            e->count_left -= count;
         submitted = true;
     }
     if (submitted)
@@ -531,17 +510,16 @@ void engine_pump(struct agent_engine *e)
     }
 }
 
-/* It ended before its first byte was sent. */
-static void unsent_ended(struct conn *conn, uint32_t id)
+void engine_unsent_ended(struct conn *conn, uint32_t id)
 {
     struct agent_engine *e = conn->engine;
     struct op *op = &e->ops[id];
 
     unsent_remove(conn, id);
     if (op->counted) {
-        retry(e, op);
+        engine_retry(e, op);
     } else if (!e->open_loop) {
-        due_ends(e);
+        engine_due_ends(e, 1);
         if (op->part == AGENT_MEASURE)
             e->count_left++;
     } else if (e->state == ENGINE_FINISHED) {
@@ -549,42 +527,6 @@ static void unsent_ended(struct conn *conn, uint32_t id)
     } else {
         queue_return(e,
                      (struct arrival){ .scheduled_ns = op->scheduled_ns, .request = op->request });
-    }
-}
-
-void engine_on_began(void *ctx, uint32_t id)
-{
-    struct agent_engine *e = ctx;
-
-    e->ops[id].began_ns = e->now_ns;
-}
-
-void engine_on_done(void *ctx, uint32_t id, const struct agent_reply *reply)
-{
-    struct agent_engine *e = ctx;
-    struct op *op = &e->ops[id];
-    struct conn *conn = engine_conn(e, op->conn);
-
-    assert(op->state != OP_FREE);
-    /* An answer of use: also one that lasts until the peer closes. */
-    conn->used = conn->used ||
-                 (conn->state == CONN_OPEN && op->state == OP_SENT && !reply->again) ||
-                 reply->outcome == LOAD_OK;
-    if (LS_UNLIKELY(reply->again) && op->state == OP_SENT) {
-        retry(e, op);
-    } else if (LS_LIKELY(op->state == OP_SENT)) {
-        record_end(e, conn, op, reply);
-        due_ends(e);
-        if (e->thinkers != NULL)
-            engine_think(conn);
-    } else {
-        unsent_ended(conn, id);
-    }
-    conn->began_ns = reply->more ? e->now_ns : 0;
-    op_free(conn, id);
-    if (e->woken != NULL && conn != e->feeding && !conn->woken) {
-        conn->woken = true;
-        e->woken[e->woken_count++] = conn;
     }
 }
 

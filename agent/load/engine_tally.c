@@ -18,7 +18,7 @@ static void settle_ends(struct agent_engine *e)
     e->ended_count = 0;
 }
 
-void engine_tally_end(struct agent_engine *e, struct answer_times times)
+void engine_tally_end(struct agent_engine *e, struct answer_times times, uint32_t count)
 {
     const struct answer_times *last = &e->ended;
 
@@ -27,7 +27,7 @@ void engine_tally_end(struct agent_engine *e, struct answer_times times)
         settle_ends(e);
         e->ended = times;
     }
-    e->ended_count++;
+    e->ended_count += count;
 }
 
 void engine_settle(struct agent_engine *e)
@@ -55,5 +55,5 @@ void engine_delivered(void *ctx, uint64_t due_ns)
     int64_t scheduled_ns = e->now_ns - waited_ns;
 
     if (scheduled_ns >= e->measure_ns && scheduled_ns < e->end_ns)
-        engine_tally(e, LS_SERIES_DELIVERY_TIME, waited_ns);
+        engine_tally(e, LS_SERIES_DELIVERY_TIME, waited_ns, 1);
 }

@@ -27,24 +27,19 @@ static bool equal_but_date(const struct http1_template *t, const unsigned char *
     return true;
 }
 
-bool http1_template_match(struct http1_template *t, unsigned flags, struct ls_bytes in)
+bool http1_template_redate(struct http1_template *t, const unsigned char *in)
 {
-    if (t->len == 0 || in.len < t->len || t->after.begin_flags != flags)
+    if (!equal_but_date(t, in))
         return false;
-    if (memcmp(in.data, t->head, t->len) != 0) {
-        if (!equal_but_date(t, in.data))
-            return false;
-        /* So that the plain comparison is enough until the next second. */
-        memcpy(t->head + t->date_from, in.data + t->date_from, t->date_to - t->date_from);
-    }
-    t->used = true;
+    /* So that the plain comparison is enough until the next second. */
+    memcpy(t->head + t->date_from, in + t->date_from, t->date_to - t->date_from);
     return true;
 }
 
 bool http1_template_use(struct http1_template *t, unsigned flags, struct ls_bytes *in,
                         struct http1_parser *parser)
 {
-    if (!http1_template_match(t, flags, *in))
+    if (!http1_template_fits(t, flags) || !http1_template_begins(t, *in))
         return false;
     *parser = t->after;
     in->data += t->len;

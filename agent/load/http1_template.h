@@ -8,6 +8,8 @@
 #ifndef LS_AGENT_LOAD_HTTP1_TEMPLATE_H
 #define LS_AGENT_LOAD_HTTP1_TEMPLATE_H
 
+#include <string.h>
+
 #include "agent/load/http1_parse.h"
 
 #define HTTP1_TEMPLATE_MAX 512u /* bytes of a head that is learned */
@@ -23,9 +25,25 @@ struct http1_template {
     unsigned char head[HTTP1_TEMPLATE_MAX];
 };
 
+/* Has a head been learned from an answer to such a request? */
+static inline bool http1_template_fits(const struct http1_template *t, unsigned flags)
+{
+    return t->len > 0 && t->after.begin_flags == flags;
+}
+
+/* What http1_template_begins() does if the bytes are not the same. */
+bool http1_template_redate(struct http1_template *t, const unsigned char *in);
+
 /* Does in begin with the learned head? The parser would then be as after says, having taken len
- * bytes. */
-bool http1_template_match(struct http1_template *t, unsigned flags, struct ls_bytes in);
+ * bytes. Only of one that fits. */
+static inline bool http1_template_begins(struct http1_template *t, struct ls_bytes in)
+{
+    if (in.len < t->len ||
+        (LS_UNLIKELY(memcmp(in.data, t->head, t->len) != 0) && !http1_template_redate(t, in.data)))
+        return false;
+    t->used = true;
+    return true;
+}
 
 /* If *in begins with the learned head, advances it past that, leaves *parser behind http1_begin(p,
  * flags) and a step HTTP1_HEAD, and returns true. Otherwise nothing happens. */

@@ -63,6 +63,15 @@ static inline uint64_t load_variation_place(const struct load_variation *variati
                               : turn % variation->table_len;
 }
 
+/* The same of a turn, if before is that of the turn before it. */
+static inline uint64_t load_variation_next(const struct load_variation *variation, uint64_t turn,
+                                           uint64_t before)
+{
+    if (variation->table == NULL || !variation->in_turn)
+        return load_variation_place(variation, turn);
+    return before + 1 < variation->table_len ? before + 1 : 0;
+}
+
 /* A turn's bytes (bytes_max at most, without fixed_body) and expected body (expect_max). */
 size_t load_variation_render(const struct load_variation *variation, uint64_t turn,
                              unsigned char *out);

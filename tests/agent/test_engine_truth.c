@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/rng.h"
 #include "tests/support/fake_link.h"
 
 #define MS LS_NS_PER_MS
@@ -97,6 +98,91 @@ static void a_time_out_without_an_answer_has_no_first_byte(void **state)
     assert_int_equal(fake_measure(&run)->outcome[LOAD_TIMEOUT], 1);
     assert_int_equal(ls_hist_count(series(&run, LS_SERIES_FIRST_BYTE)), 0);
     fake_fini(&run);
+}
+
+/* ---- answers that are told together */
+
+/* As http1, but each answer is told by itself. */
+static struct agent_driver_env one_by_one;
+
+static enum ls_err open_one_by_one(void *conn, const struct agent_driver_env *env,
+                                   uint32_t *out_max)
+{
+    one_by_one = *env;
+    one_by_one.done_alike = NULL;
+    return agent_driver_find("http1")->open(conn, &one_by_one, out_max);
+}
+
+#define DEEP 100u /* in flight on a connection, at most */
+
+/* What has been sent is answered in pieces of any length, some of it too late or not at all. */
+static void play_pieces(struct fake_run *run, uint64_t seed, bool together)
+{
+    static const char get[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+    static const struct load_request request = {
+        .bytes = { (const unsigned char *)get, sizeof(get) - 1 }, .label = "GET /"
+    };
+    struct ls_rng rng;
+
+    fake_init(run);
+    run->driver = *agent_driver_find("http1");
+    if (!together)
+        run->driver.open = open_one_by_one;
+    run->workload.requests = &request;
+    run->workload.pipeline = seed % 2 == 0 ? 7 : DEEP;
+    run->workload.connections = 2;
+    run->workload.timeout_ns = 4 * MS;
+    run->window.warmup_ns = 20 * MS;
+    run->window.measure_ns = 200 * MS;
+    ls_rng_init(&rng, seed, 0);
+    fake_create(run);
+    fake_start(run);
+    fake_send_ns = 1000;
+    for (unsigned turn = 0; turn < 400; turn++) {
+        struct fake_link *link = run->links[ls_rng_below(&rng, 2)];
+        uint64_t asked = (link->got - link->got_before) / (sizeof(get) - 1);
+        uint64_t left = asked * (sizeof(answer) - 1) - link->answered;
+        uint64_t len = 1 + ls_rng_below(&rng, DEEP * sizeof(answer));
+        unsigned char piece[DEEP * sizeof(answer)];
+
+        fake_now_ns += (int64_t)ls_rng_below(&rng, 3) * MS / 2;
+        len = len < left ? len : left;
+        if (link->is_open && len > 0) {
+            for (uint64_t i = 0; i < len; i++)
+                piece[i] = (unsigned char)answer[(link->answered + i) % (sizeof(answer) - 1)];
+            link->answered += len; /* bytes of answers, here */
+            run->env.bytes(link->ctx, (struct ls_bytes){ piece, (size_t)len },
+                           ls_rng_below(&rng, 2) == 0 ? 0 : fake_now_ns - 1000);
+        }
+        fake_tick(run, fake_now_ns);
+    }
+    stop(run);
+}
+
+static void answers_are_measured_alike_whether_or_not_they_are_told_together(void **state)
+{
+    uint64_t late = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        struct fake_run together;
+        struct fake_run apart;
+
+        play_pieces(&together, seed, true);
+        play_pieces(&apart, seed, false);
+        for (unsigned s = 0; s < LS_SERIES_COUNT; s++)
+            assert_true(ls_hist_equal(together.sum.series[s], apart.sum.series[s]));
+        assert_memory_equal(together.sum.counts, apart.sum.counts, sizeof(apart.sum.counts));
+        assert_int_equal(together.sum.ok_in_window, apart.sum.ok_in_window);
+        assert_int_equal(together.sum.in_flight_ns, apart.sum.in_flight_ns);
+        assert_true(fake_measure(&apart)->outcome[LOAD_OK] > 100);
+        assert_true(ls_hist_count(apart.sum.series[LS_SERIES_READ_DELAY]) > 0);
+        late += fake_measure(&apart)->outcome[LOAD_TIMEOUT];
+        fake_fini(&together);
+        fake_fini(&apart);
+    }
+    assert_true(late > 0);
 }
 
 /* ---- connect time */
@@ -319,6 +405,7 @@ int main(void)
         cmocka_unit_test(the_first_byte_is_that_of_the_own_answer),
         cmocka_unit_test(in_a_pipeline_answers_begin_one_after_the_other),
         cmocka_unit_test(a_time_out_without_an_answer_has_no_first_byte),
+        cmocka_unit_test(answers_are_measured_alike_whether_or_not_they_are_told_together),
         cmocka_unit_test(
             connects_before_the_load_and_in_the_window_are_told_those_of_the_warm_up_are_not),
         cmocka_unit_test(a_loop_that_stood_still_says_so),

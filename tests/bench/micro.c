@@ -148,6 +148,15 @@ static void on_done(void *ctx, uint32_t op, const struct agent_reply *reply)
     talk->done += reply->outcome == LOAD_OK;
 }
 
+static void on_done_alike(void *ctx, const uint32_t *ops, uint32_t count,
+                          const struct agent_reply *reply)
+{
+    struct talk *talk = ctx;
+
+    (void)ops;
+    talk->done += reply->outcome == LOAD_OK ? count : 0;
+}
+
 static double http1_round(const struct agent_driver *driver, struct talk *talk,
                           struct ls_bytes answers)
 {
@@ -192,7 +201,9 @@ static void http1_figure(void)
     char batch[PIPELINE * sizeof(one)] = "";
     struct figures f;
     struct talk talk = { .conn = must(calloc(1, driver->conn_size)) };
-    const struct agent_driver_env env = { .workload = &workload, .done = on_done, .ctx = &talk };
+    const struct agent_driver_env env = {
+        .workload = &workload, .done = on_done, .done_alike = on_done_alike, .ctx = &talk
+    };
     uint32_t max_in_flight;
 
     for (unsigned i = 0; i < PIPELINE; i++)

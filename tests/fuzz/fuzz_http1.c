@@ -61,6 +61,14 @@ static void on_done(void *ctx, uint32_t op, const struct agent_reply *reply)
     run->replies[run->count++] = *reply;
 }
 
+static void on_done_alike(void *ctx, const uint32_t *ops, uint32_t count,
+                          const struct agent_reply *reply)
+{
+    demand(count > 0 && reply->outcome == LOAD_OK);
+    for (uint32_t i = 0; i < count; i++)
+        on_done(ctx, ops[i], reply);
+}
+
 /* A piece's length: drawn from the seed, mostly short. */
 static size_t cut(uint32_t *seed, size_t left)
 {
@@ -90,7 +98,10 @@ static void drive(struct run *run, const uint8_t *plan, const uint8_t *data, siz
     static const enum load_outcome ends[] = { LOAD_CLOSED_EARLY, LOAD_CLOSED_EARLY, LOAD_RESET,
                                               LOAD_TIMEOUT };
     const struct agent_driver *driver = agent_driver_find("http1");
-    struct agent_driver_env env = { .workload = &workload, .done = on_done, .ctx = run };
+    struct agent_driver_env env = { .workload = &workload,
+                                    .done = on_done,
+                                    .done_alike = whole ? on_done_alike : NULL,
+                                    .ctx = run };
     void *conn = calloc(1, driver->conn_size);
     uint32_t seed = plan[2];
     uint32_t most = 0;

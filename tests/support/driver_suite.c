@@ -8,6 +8,9 @@
 
 enum { BYTES_MAX = 1 << 16 };
 
+/* Many at once: by submit_all() and done_alike()? All of the suite is run without and with them. */
+static bool at_once;
+
 /* One connection and what became of its operations. */
 struct life {
     const struct driver_suite *suite;
@@ -56,6 +59,15 @@ static void on_done(void *ctx, uint32_t op, const struct agent_reply *reply)
     }
 }
 
+static void on_done_alike(void *ctx, const uint32_t *ops, uint32_t count,
+                          const struct agent_reply *reply)
+{
+    assert_true(count > 0);
+    assert_true(reply->outcome == LOAD_OK);
+    for (uint32_t i = 0; i < count; i++)
+        on_done(ctx, ops[i], reply);
+}
+
 /* What a flawless peer sends; the driver may have something to say to that. */
 static void feed_well(struct life *life, struct ls_bytes in)
 {
@@ -90,6 +102,7 @@ static void life_begin(struct life *life, const struct driver_suite *suite)
     ls_rng_init(&life->rng, 1, 0);
     life->env = (struct agent_driver_env){ .workload = suite->workload,
                                            .done = on_done,
+                                           .done_alike = at_once ? on_done_alike : NULL,
                                            .ctx = life,
                                            .rng = &life->rng,
                                            .messages = &life->messages };
@@ -141,8 +154,18 @@ static size_t answers(const struct driver_suite *suite, uint32_t from, uint32_t 
 
 static void submit_all(struct life *life)
 {
-    for (uint32_t i = 0; i < life->most; i++)
-        submit_one(life);
+    uint32_t ops[BYTES_MAX / 16];
+
+    if (!at_once || life->driver->submit_all == NULL) {
+        for (uint32_t i = 0; i < life->most; i++)
+            submit_one(life);
+        return;
+    }
+    assert_true(life->most < LS_ARRAY_LEN(ops));
+    for (uint32_t i = 0; i <= life->most; i++)
+        ops[i] = life->submitted + i;
+    assert_int_equal(life->driver->submit_all(life->conn, ops, life->most + 1, ops[0]), life->most);
+    life->submitted += life->most;
 }
 
 static void a_well_formed_life(const struct driver_suite *suite, size_t drain_step,
@@ -301,6 +324,18 @@ static void open_once(void *ctx)
     driver->close(conn);
 }
 
+static void run_lives(const struct driver_suite *suite)
+{
+    a_well_formed_life(suite, BYTES_MAX / 2, BYTES_MAX);
+    a_well_formed_life(suite, 1, BYTES_MAX);
+    for (size_t step = 1; step < 8; step++)
+        a_well_formed_life(suite, 7, step);
+    sent_bytes_do_not_depend_on_the_room(suite);
+    each_operation_ends_once_wherever_the_connection_does(suite);
+    close_is_silent_at_any_time(suite);
+    done_may_submit(suite);
+}
+
 void driver_suite_run(const struct driver_suite *suite)
 {
     struct driver_suite copy = *suite;
@@ -310,13 +345,9 @@ void driver_suite_run(const struct driver_suite *suite)
     assert_non_null(driver);
     if (driver->check(suite->workload, &diag) != LS_OK)
         fail_msg("%s", diag.text);
-    a_well_formed_life(suite, BYTES_MAX / 2, BYTES_MAX);
-    a_well_formed_life(suite, 1, BYTES_MAX);
-    for (size_t step = 1; step < 8; step++)
-        a_well_formed_life(suite, 7, step);
-    sent_bytes_do_not_depend_on_the_room(suite);
-    each_operation_ends_once_wherever_the_connection_does(suite);
-    close_is_silent_at_any_time(suite);
-    done_may_submit(suite);
+    at_once = false;
+    run_lives(suite);
+    at_once = true;
+    run_lives(suite);
     (void)failmalloc_each(open_once, &copy); /* a driver may well allocate nothing */
 }
