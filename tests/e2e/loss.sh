@@ -31,7 +31,7 @@ rm -rf result
 code=0
 LOCKSTEP_AGENT=/bin/false "$lockstep" run plan.yaml --out result --json >run.json 2>run.log || code=$?
 same status 3 "$code"
-says run.log 'agent server has ended (exit 1)'
+grep -Eq 'agent (server|client-[12]) has ended \(exit 1\)' run.log || fail "it is not said whose agent has ended: $(cat run.log)"
 holds run.json 'r.exit_status === 3 && r.status === "incomplete" && r.trials.length === 0'
 rm -rf result
 
