@@ -1,12 +1,5 @@
 /* TCP on io_uring completion: receives stay armed and take the kernel's pick of the worker's
- * buffers, sends are gathered and go with the wait (or at once, where the instant counts).
- *
- * A gathered send is quiet: it is tried while it is submitted, without waiting, and completes only
- * if the socket did not take all of it. So a wait ends with what arrives and not with our own
- * sends, and a send that went well is known to be through by what did not come: once the
- * completions that were there right behind its submission have been seen. The rest of a send that
- * met a full socket, and one with more behind it than a chunk takes, is not quiet: the kernel waits
- * for room and says so. */
+ * buffers, sends are gathered and go with the wait (or at once, where the instant counts). */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -29,8 +22,6 @@
 /* Chunks that gathered sends may hold at once, so that 100,000 connections that start together do
  * not touch as many pages: beyond it, sends are made at once. */
 #define CHUNKS_GATHERED 256u
-/* Chunks begin at different places of a page, as buffers do. */
-#define CHUNK_STRIDE (URING_CHUNK_BYTES + 192u)
 
 /* ---- hub ------------------------------------------------------------------------------------- */
 
@@ -42,13 +33,12 @@ static void hub_destroy(struct agent_link_hub *hub)
     if (hub->wake_fd >= 0)
         (void)close(hub->wake_fd); /* holds nothing */
     if (hub->chunks != NULL)
-        (void)munmap(hub->chunks, (size_t)hub->slot_count * CHUNK_STRIDE); /* mapped here */
+        (void)munmap(hub->chunks, (size_t)hub->slot_count * URING_CHUNK_BYTES); /* mapped here */
     if (hub->bulk != NULL)
         (void)munmap(hub->bulk, URING_BULK_BYTES); /* mapped here */
     free(hub->slots);
     free(hub->free_slots);
     free(hub->free_chunks);
-    free(hub->quiet);
     free(hub);
 }
 
@@ -65,18 +55,15 @@ static enum ls_err alloc_slots(struct agent_link_hub *hub, uint32_t count)
     hub->slots = calloc(count, sizeof(*hub->slots));
     hub->free_slots = calloc(count, sizeof(*hub->free_slots));
     hub->free_chunks = calloc(count, sizeof(*hub->free_chunks));
-    hub->quiet = calloc(count, sizeof(*hub->quiet));
-    if (hub->slots == NULL || hub->free_slots == NULL || hub->free_chunks == NULL ||
-        hub->quiet == NULL)
+    if (hub->slots == NULL || hub->free_slots == NULL || hub->free_chunks == NULL)
         return LS_ENOMEM;
-    hub->chunks = map((size_t)count * CHUNK_STRIDE);
+    hub->chunks = map((size_t)count * URING_CHUNK_BYTES);
     hub->bulk = map(URING_BULK_BYTES);
     if (hub->chunks == NULL || hub->bulk == NULL)
         return LS_ENOMEM;
     hub->slot_count = hub->free_slot_count = hub->free_chunk_count = count;
     for (uint32_t i = 0; i < count; i++) {
         hub->slots[i].chunk = NO_CHUNK;
-        hub->slots[i].quiet_at = URING_NOT_QUIET;
         hub->free_slots[i] = hub->free_chunks[i] = count - 1 - i;
     }
     return LS_OK;
@@ -151,75 +138,16 @@ static void release_chunk(struct agent_link_hub *hub, struct uring_slot *slot)
     slot->chunk = NO_CHUNK;
 }
 
-static uint8_t *chunk_of(struct agent_link_hub *hub, const struct uring_slot *slot)
-{
-    return hub->chunks + (size_t)slot->chunk * CHUNK_STRIDE;
-}
-
 static uint8_t *take_chunk(struct agent_link_hub *hub, struct uring_slot *slot)
 {
     slot->chunk = hub->free_chunks[--hub->free_chunk_count]; /* there is one for each slot */
-    return chunk_of(hub, slot);
+    return hub->chunks + (size_t)slot->chunk * URING_CHUNK_BYTES;
 }
 
 static void release_if_over(struct agent_link_hub *hub, struct uring_slot *slot)
 {
     if (slot->link == NULL && slot->ops == 0)
         hub->free_slots[hub->free_slot_count++] = (uint32_t)(slot - hub->slots);
-}
-
-static void flush(struct agent_link_hub *hub, void *state);
-
-/* ---- quiet sends ----------------------------------------------------------------------------- */
-
-/* It was sent, unless its completion has been seen. */
-static void quiet_is_through(struct agent_link_hub *hub, const struct uring_quiet *quiet)
-{
-    struct uring_slot *slot = &hub->slots[quiet->slot];
-
-    if (slot->quiet_at != quiet->queued_at)
-        return;
-    slot->quiet_at = URING_NOT_QUIET;
-    slot->ops--;
-    release_chunk(hub, slot);
-    if (LS_LIKELY(slot->link != NULL))
-        slot->link->sending = false;
-    else
-        release_if_over(hub, slot);
-}
-
-/* Submits; what went without a word needs no looking after. */
-static void submit(struct agent_link_hub *hub)
-{
-    if (!uring_submit(&hub->uring))
-        return;
-    while (hub->quiet_count > 0 &&
-           hub->quiet[hub->quiet_count - 1].queued_at + 1 == hub->uring.submits)
-        quiet_is_through(hub, &hub->quiet[--hub->quiet_count]);
-}
-
-/* All completions have been seen that were there when so many submits had been made. */
-static void settle(struct agent_link_hub *hub, uint64_t submits)
-{
-    struct uring_link *more = NULL;
-    uint32_t n = 0;
-
-    for (; n < hub->quiet_count && hub->quiet[n].queued_at < submits; n++) {
-        const struct uring_slot *slot = &hub->slots[hub->quiet[n].slot];
-        struct uring_link *link = slot->link;
-        bool goes_on = slot->quiet_at == hub->quiet[n].queued_at && link != NULL && link->again;
-
-        quiet_is_through(hub, &hub->quiet[n]);
-        if (LS_UNLIKELY(goes_on)) {
-            link->next = more;
-            more = link;
-        }
-    }
-    hub->quiet_count -= n;
-    if (n > 0 && hub->quiet_count > 0)
-        memmove(hub->quiet, hub->quiet + n, hub->quiet_count * sizeof(*hub->quiet));
-    for (; more != NULL; more = more->next)
-        flush(hub, more);
 }
 
 /* ---- send ------------------------------------------------------------------------------------ */
@@ -232,31 +160,25 @@ static void send_failed(struct uring_link *link, int error)
         (void)shutdown(link->fd, SHUT_RDWR);
 }
 
-static void queue_send(struct agent_link_hub *hub, struct uring_link *link, bool quiet)
+static void queue_send(struct agent_link_hub *hub, struct uring_link *link)
 {
     struct uring_slot *slot = &hub->slots[link->slot];
     struct io_uring_sqe *sqe = uring_sqe(&hub->uring);
 
-    io_uring_prep_send(sqe, link->fd, chunk_of(hub, slot) + link->out_at,
-                       link->out_len - link->out_at,
-                       MSG_NOSIGNAL | MSG_WAITALL | (quiet ? MSG_DONTWAIT : 0));
+    io_uring_prep_send(sqe, link->fd,
+                       hub->chunks + (size_t)slot->chunk * URING_CHUNK_BYTES + link->out_at,
+                       link->out_len - link->out_at, MSG_NOSIGNAL | MSG_WAITALL);
     uring_set_data(sqe, URING_SEND, link->slot);
     slot->ops++;
     link->sending = true;
     link->sqe = sqe;
     link->queued_at = hub->uring.submits;
-    if (!quiet)
-        return;
-    sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
-    slot->quiet_at = link->queued_at;
-    hub->quiet[hub->quiet_count++] =
-        (struct uring_quiet){ .queued_at = link->queued_at, .slot = link->slot };
 }
 
 /* Fills the rest of the link's chunk. */
 static void fill(struct agent_link_hub *hub, struct uring_link *link)
 {
-    uint8_t *chunk = chunk_of(hub, &hub->slots[link->slot]);
+    uint8_t *chunk = hub->chunks + (size_t)hub->slots[link->slot].chunk * URING_CHUNK_BYTES;
     size_t len = 1;
 
     while (len > 0 && URING_CHUNK_BYTES - link->out_len >= AGENT_PULL_LEAST) {
@@ -277,9 +199,9 @@ static void gather(struct agent_link_hub *hub, struct uring_link *link)
         release_chunk(hub, slot);
         return;
     }
-    queue_send(hub, link, !link->again && hub->quiet_count < hub->slot_count);
+    queue_send(hub, link);
     if (hub->uring.queued >= BATCH)
-        submit(hub);
+        uring_submit(&hub->uring);
 }
 
 /* More, while a send is under way: a second one might overtake it. */
@@ -291,8 +213,6 @@ static void append(struct agent_link_hub *hub, struct uring_link *link)
     }
     fill(hub, link);
     link->sqe->len = link->out_len - link->out_at;
-    if (LS_UNLIKELY(link->again)) /* its completion is when to go on */
-        link->sqe->flags &= (uint8_t)~IOSQE_CQE_SKIP_SUCCESS;
 }
 
 static void send_at_once(struct agent_link_hub *hub, struct uring_link *link)
@@ -313,7 +233,7 @@ static void send_at_once(struct agent_link_hub *hub, struct uring_link *link)
         link->out_at = 0;
         link->out_len = (uint32_t)(len - (size_t)n);
         link->again = true;
-        queue_send(hub, link, false);
+        queue_send(hub, link);
         return;
     }
 }
@@ -332,21 +252,19 @@ static void flush(struct agent_link_hub *hub, void *state)
         gather(hub, link);
 }
 
-/* Of a quiet one: it has failed, or a part of it was sent. */
 static void on_sent(struct agent_link_hub *hub, struct uring_slot *slot, int res)
 {
     struct uring_link *link = slot->link;
 
-    slot->quiet_at = URING_NOT_QUIET;
     if (link == NULL) {
         release_chunk(hub, slot);
         return;
     }
     link->sending = false;
-    if (LS_LIKELY(res >= 0 || res == -EAGAIN)) {
-        link->out_at += res > 0 ? (uint32_t)res : 0;
+    if (LS_LIKELY(res >= 0)) {
+        link->out_at += (uint32_t)res;
         if (link->out_at < link->out_len) { /* an error that the rest will meet, too */
-            queue_send(hub, link, false);
+            queue_send(hub, link);
             return;
         }
     } else {
@@ -440,7 +358,7 @@ static void open_link(struct agent_link_hub *hub, void *state, void *ctx,
     sqe = uring_sqe(&hub->uring);
     io_uring_prep_connect(sqe, fd, address, address_len);
     uring_set_data(sqe, URING_CONNECT, link->slot);
-    submit(hub); /* the address is the caller's */
+    uring_submit(&hub->uring); /* the address is the caller's */
 }
 
 /* ---- turn ------------------------------------------------------------------------------------ */
@@ -457,10 +375,6 @@ static bool complete(struct agent_link_hub *hub, const struct io_uring_cqe *cqe)
         return false;
     if (kind == URING_WAKE) {
         await_wake(hub);
-        return true;
-    }
-    if (kind == URING_TIMER) {
-        hub->timer_ns = 0;
         return true;
     }
     is_late = slot->link == NULL;
@@ -490,73 +404,34 @@ static void wait_for_wake(const struct agent_link_hub *hub, int64_t until_ns)
         (void)ppoll(&wakes, 1, &left, NULL); /* that it ends is all that is wanted */
 }
 
-/* Where instants change with each wait, the wait itself carries them. Elsewhere a timer stays set
- * until it has run out: to set one and take it back for each sleep costs more than a system call.
- * One that ends too early is set again then. */
-static void set_timer(struct agent_link_hub *hub, int64_t until_ns)
-{
-    struct io_uring_sqe *sqe;
-
-    if (hub->timer_ns != 0 && hub->timer_ns <= until_ns)
-        return;
-    sqe = uring_sqe(&hub->uring);
-    hub->timer = (struct __kernel_timespec){ .tv_sec = until_ns / LS_NS_PER_S,
-                                             .tv_nsec = until_ns % LS_NS_PER_S };
-    if (hub->timer_ns == 0) {
-        io_uring_prep_timeout(sqe, &hub->timer, 0, IORING_TIMEOUT_ABS);
-        uring_set_data(sqe, URING_TIMER, 0);
-    } else { /* fails if it has just run out, and that is told */
-        io_uring_prep_timeout_update(sqe, &hub->timer, URING_TIMER, IORING_TIMEOUT_ABS);
-        sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
-        uring_set_data(sqe, URING_CANCEL, 0);
-    }
-    hub->timer_ns = until_ns;
-}
-
-/* Unless there are completions. */
-static void wait_for_more(struct agent_link_hub *hub, int64_t until_ns)
-{
-    if (uring_ready(&hub->uring) > 0 || until_ns == 0) {
-        uring_submit_and_collect(&hub->uring);
-    } else if (hub->min_wait_ns > 0) {
-        uring_wait_for_many(&hub->uring, hub->slot_count - hub->free_slot_count, hub->min_wait_ns,
-                            until_ns);
-    } else if (hub->env.at_once) {
-        uring_wait_until(&hub->uring, until_ns);
-    } else {
-        set_timer(hub, until_ns);
-        uring_wait(&hub->uring);
-    }
-}
-
 static void turn(struct agent_link_hub *hub, int64_t until_ns)
 {
     bool told = false;
-    unsigned n;
 
     if (!is_started(hub)) {
         wait_for_wake(hub, until_ns);
         return;
     }
     do {
-        uint64_t submits;
-        bool all;
-
-        wait_for_more(hub, until_ns);
-        submits = hub->uring.submits;
-        all = uring_is_up_to_date(&hub->uring);
         /* What completes during the callbacks is the next turn's. */
+        unsigned n = uring_ready(&hub->uring);
+
+        if (n == 0 && hub->min_wait_ns > 0)
+            uring_wait_for_many(&hub->uring, hub->slot_count - hub->free_slot_count,
+                                hub->min_wait_ns, until_ns);
+        else
+            uring_wait(&hub->uring, n > 0 ? 0 : until_ns);
         n = uring_ready(&hub->uring);
-        for (unsigned i = n; i > 0; i--) {
+        if (n == 0)
+            return;
+        for (; n > 0; n--) {
             struct io_uring_cqe cqe = *uring_first(&hub->uring);
 
             uring_seen(&hub->uring);
             told |= complete(hub, &cqe);
         }
-        if (all)
-            settle(hub, submits);
         /* Sends that completed are no reason to come back. */
-    } while (n > 0 && !told && until_ns != 0);
+    } while (!told && until_ns != 0);
 }
 
 const struct agent_link_class agent_link_uring = {

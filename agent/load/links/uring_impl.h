@@ -18,7 +18,6 @@
 enum uring_kind {
     URING_WAKE,
     URING_CANCEL,
-    URING_TIMER,
     URING_CONNECT,
     URING_RECV,
     URING_READABLE, /* of a connection in bulk */
@@ -41,22 +40,12 @@ struct uring_link {
     uint32_t out_len;         /* and filled */
     struct io_uring_sqe *sqe; /* of the send, which may grow ... */
     uint64_t queued_at;       /* ... while hub->uring.submits has this value */
-    struct uring_link *next;  /* of those that go on sending: see settle() */
 };
-
-#define URING_NOT_QUIET UINT64_MAX
 
 struct uring_slot {
     struct uring_link *link; /* NULL: closed, or free */
     uint32_t chunk;          /* of the send under way */
     uint32_t ops;            /* that will complete yet */
-    uint64_t quiet_at;       /* queued_at of a send that completes only if it fails */
-};
-
-/* A send that says nothing if all is well, in the order in which they were queued. */
-struct uring_quiet {
-    uint64_t queued_at;
-    uint32_t slot;
 };
 
 struct agent_link_hub {
@@ -69,17 +58,13 @@ struct agent_link_hub {
     int error;           /* why the ring did not start; 0: it has, or was not needed yet */
     uint64_t woken;      /* read from wake_fd by the kernel */
     int64_t min_wait_ns; /* 0: turns end with the first completion */
-    int64_t timer_ns;    /* when a wait ends by itself; 0: not set */
-    struct __kernel_timespec timer;
     /* Two for each link: the one that it has, and one of before that is still being cancelled. */
-    struct uring_slot *slots;  /* owned */
-    uint32_t *free_slots;      /* owned; a stack */
-    uint32_t *free_chunks;     /* owned; a stack, so that the same few are used */
-    struct uring_quiet *quiet; /* owned; room for one of each slot */
-    uint32_t quiet_count;
-    uint8_t *chunks;     /* owned, mapped: costs memory only where it was used */
-    uint8_t *bulk;       /* owned, mapped */
-    uint32_t slot_count; /* and chunks */
+    struct uring_slot *slots; /* owned */
+    uint32_t *free_slots;     /* owned; a stack */
+    uint32_t *free_chunks;    /* owned; a stack, so that the same few are used */
+    uint8_t *chunks;          /* owned, mapped: costs memory only where it was used */
+    uint8_t *bulk;            /* owned, mapped */
+    uint32_t slot_count;      /* and chunks */
     uint32_t free_slot_count;
     uint32_t free_chunk_count;
     uint8_t out[URING_CHUNK_BYTES];

@@ -145,13 +145,10 @@ static void submitted(struct uring *uring)
     uring->submits++;
 }
 
-bool uring_submit(struct uring *uring)
+void uring_submit(struct uring *uring)
 {
-    unsigned before = uring_ready(uring);
-
     (void)io_uring_submit(&uring->ring); /* see above */
     submitted(uring);
-    return uring_ready(uring) == before && uring_is_up_to_date(uring);
 }
 
 void uring_submit_and_collect(struct uring *uring)
@@ -160,13 +157,7 @@ void uring_submit_and_collect(struct uring *uring)
     submitted(uring);
 }
 
-void uring_wait(struct uring *uring)
-{
-    (void)io_uring_submit_and_wait(&uring->ring, 1); /* see above */
-    submitted(uring);
-}
-
-void uring_wait_until(struct uring *uring, int64_t until_ns)
+void uring_wait(struct uring *uring, int64_t until_ns)
 {
     int64_t left_ns = until_ns - ls_clock_mono_ns();
     struct __kernel_timespec left;
@@ -194,24 +185,20 @@ void uring_wait_for_many(struct uring *uring, unsigned many, int64_t least_ns, i
                                   .timeout = (uint64_t)(uintptr_t)&left };
 
     if (left_ns <= least_ns) {
-        uring_wait_until(uring, until_ns);
+        uring_wait(uring, until_ns);
         return;
     }
-    uring_submit_and_collect(uring); /* two calls: the library cannot say min_wait_us */
+    /* Two calls: the library cannot say min_wait_us. What has been sent has completed by then. */
+    uring_submit_and_collect(uring);
     if (uring_ready(uring) > 0)
         return;
     (void)io_uring_enter2(uring->ring.enter_ring_fd, 0, uring_ready(uring) + many, flags,
-                          (sigset_t *)(void *)&wait, sizeof(wait)); /* as in uring_wait_until() */
+                          (sigset_t *)(void *)&wait, sizeof(wait)); /* as in uring_wait() */
 }
 
 unsigned uring_ready(const struct uring *uring)
 {
     return io_uring_cq_ready(&uring->ring);
-}
-
-bool uring_is_up_to_date(const struct uring *uring)
-{
-    return io_uring_sq_ready(&uring->ring) == 0 && !io_uring_cq_has_overflow(&uring->ring);
 }
 
 const struct io_uring_cqe *uring_first(struct uring *uring)

@@ -43,26 +43,18 @@ int uring_start(struct uring *uring);
 
 /* Never NULL: submits what is queued if there is no room. */
 struct io_uring_sqe *uring_sqe(struct uring *uring);
-/* True if the kernel took all of it and had nothing to say: of what says only that it has failed,
- * nothing has. */
-bool uring_submit(struct uring *uring);
+void uring_submit(struct uring *uring);
 /* Also makes completions of what is complete; does not wait. */
 void uring_submit_and_collect(struct uring *uring);
-/* Submits, and waits for a completion. */
-void uring_wait(struct uring *uring);
-/* The same, until the monotonic instant until_ns at the latest. Each such wait that sleeps sets a
- * timer of the kernel's and takes it back. */
-void uring_wait_until(struct uring *uring, int64_t until_ns);
+/* Submits, and waits for a completion until the monotonic instant until_ns at the latest. */
+void uring_wait(struct uring *uring, int64_t until_ns);
 
-/* The same, but for many completions, unless least_ns have passed: then one is enough. What has
- * completed already ends it at once, for whoever is waited for could do something else meanwhile.
- * Needs has_min_wait. */
+/* The same, but for many completions, unless least_ns have passed: then one is enough. Needs
+ * has_min_wait. */
 void uring_wait_for_many(struct uring *uring, unsigned many, int64_t least_ns, int64_t until_ns);
 
 /* How many completions are there. */
 unsigned uring_ready(const struct uring *uring);
-/* The kernel has taken all that was submitted, and those are all completions that it has made. */
-bool uring_is_up_to_date(const struct uring *uring);
 /* The first of them, to be given back by uring_seen() before anything else is called here. */
 const struct io_uring_cqe *uring_first(struct uring *uring);
 void uring_seen(struct uring *uring);
