@@ -22,6 +22,8 @@
 /* Chunks that gathered sends may hold at once, so that 100,000 connections that start together do
  * not touch as many pages: beyond it, sends are made at once. */
 #define CHUNKS_GATHERED 256u
+/* Chunks begin at different places of a page, as buffers do. */
+#define CHUNK_STRIDE (URING_CHUNK_BYTES + 192u)
 
 /* ---- hub ------------------------------------------------------------------------------------- */
 
@@ -33,7 +35,7 @@ static void hub_destroy(struct agent_link_hub *hub)
     if (hub->wake_fd >= 0)
         (void)close(hub->wake_fd); /* holds nothing */
     if (hub->chunks != NULL)
-        (void)munmap(hub->chunks, (size_t)hub->slot_count * URING_CHUNK_BYTES); /* mapped here */
+        (void)munmap(hub->chunks, (size_t)hub->slot_count * CHUNK_STRIDE); /* mapped here */
     if (hub->bulk != NULL)
         (void)munmap(hub->bulk, URING_BULK_BYTES); /* mapped here */
     free(hub->slots);
@@ -57,7 +59,7 @@ static enum ls_err alloc_slots(struct agent_link_hub *hub, uint32_t count)
     hub->free_chunks = calloc(count, sizeof(*hub->free_chunks));
     if (hub->slots == NULL || hub->free_slots == NULL || hub->free_chunks == NULL)
         return LS_ENOMEM;
-    hub->chunks = map((size_t)count * URING_CHUNK_BYTES);
+    hub->chunks = map((size_t)count * CHUNK_STRIDE);
     hub->bulk = map(URING_BULK_BYTES);
     if (hub->chunks == NULL || hub->bulk == NULL)
         return LS_ENOMEM;
@@ -138,10 +140,15 @@ static void release_chunk(struct agent_link_hub *hub, struct uring_slot *slot)
     slot->chunk = NO_CHUNK;
 }
 
+static uint8_t *chunk_of(struct agent_link_hub *hub, const struct uring_slot *slot)
+{
+    return hub->chunks + (size_t)slot->chunk * CHUNK_STRIDE;
+}
+
 static uint8_t *take_chunk(struct agent_link_hub *hub, struct uring_slot *slot)
 {
     slot->chunk = hub->free_chunks[--hub->free_chunk_count]; /* there is one for each slot */
-    return hub->chunks + (size_t)slot->chunk * URING_CHUNK_BYTES;
+    return chunk_of(hub, slot);
 }
 
 static void release_if_over(struct agent_link_hub *hub, struct uring_slot *slot)
@@ -165,8 +172,7 @@ static void queue_send(struct agent_link_hub *hub, struct uring_link *link)
     struct uring_slot *slot = &hub->slots[link->slot];
     struct io_uring_sqe *sqe = uring_sqe(&hub->uring);
 
-    io_uring_prep_send(sqe, link->fd,
-                       hub->chunks + (size_t)slot->chunk * URING_CHUNK_BYTES + link->out_at,
+    io_uring_prep_send(sqe, link->fd, chunk_of(hub, slot) + link->out_at,
                        link->out_len - link->out_at, MSG_NOSIGNAL | MSG_WAITALL);
     uring_set_data(sqe, URING_SEND, link->slot);
     slot->ops++;
@@ -178,7 +184,7 @@ static void queue_send(struct agent_link_hub *hub, struct uring_link *link)
 /* Fills the rest of the link's chunk. */
 static void fill(struct agent_link_hub *hub, struct uring_link *link)
 {
-    uint8_t *chunk = hub->chunks + (size_t)hub->slots[link->slot].chunk * URING_CHUNK_BYTES;
+    uint8_t *chunk = chunk_of(hub, &hub->slots[link->slot]);
     size_t len = 1;
 
     while (len > 0 && URING_CHUNK_BYTES - link->out_len >= AGENT_PULL_LEAST) {
