@@ -75,6 +75,7 @@ static void fill_rounds(const struct coord_trial *pairs, size_t pair_count, uint
             size_t at = schedule->order == LS__ORDER__ORDER_SEQUENTIAL ? p * rounds + r
                                                                        : (size_t)r * pair_count + p;
             items[at] = pairs[p];
+            items[at].seed = seed;
             items[at].repetition = r < schedule->discard ? 0 : r - schedule->discard + 1;
         }
         if (schedule->order == LS__ORDER__ORDER_SHUFFLED) {
@@ -97,7 +98,7 @@ static bool is_wanted(const struct coord_trial *trial, const char *only)
     return fnmatch(only, pair, FNM_PATHNAME) == 0;
 }
 
-static size_t keep_wanted(struct coord_trial *items, size_t count, const char *only, uint64_t seed)
+static size_t keep_wanted(struct coord_trial *items, size_t count, const char *only)
 {
     size_t kept = 0;
 
@@ -106,7 +107,6 @@ static size_t keep_wanted(struct coord_trial *items, size_t count, const char *o
             continue;
         items[kept] = items[i];
         items[kept].index = (uint32_t)(kept + 1);
-        items[kept].seed = seed;
         kept++;
     }
     return kept;
@@ -153,7 +153,7 @@ enum ls_err coord_trials_expand(const Ls__Plan *plan, uint64_t seed, const char 
     }
     (void)list_pairs(plan, pairs);
     fill_rounds(pairs, pair_count, rounds, plan->schedule, seed, items);
-    kept = keep_wanted(items, pair_count * rounds, only, seed);
+    kept = keep_wanted(items, pair_count * rounds, only);
     if (kept == 0) {
         rc = fail_nothing_left(pairs, pair_count, only, diag);
         goto out;
