@@ -1,0 +1,216 @@
+/* Does the rate that was found stand, and do the limits break above it? */
+#include <math.h>
+
+#include "coordinator/run/capacity_search.h"
+
+#define MISFIT_MOST   5.0
+#define CONFIRM_LOWER 0.9   /* of a rate that was not confirmed; to what holds if that is nearer */
+#define CONFIRM_NEAR  0.95  /* of one that was not confirmed, but nearly */
+#define LOWER_MOST    0.5   /* by which one is below another that was not confirmed */
+#define BURST_LEAST   100.0 /* answers beyond a limit that come together: worth a word */
+
+static int64_t confirm_window(const struct coord_capacity *c, double rate)
+{
+    int64_t seen_ns = coord_search_window_ns(c, rate, COORD_CAPACITY_TAIL_BRACKET);
+
+    return seen_ns > c->set.confirm_ns ? seen_ns : c->set.confirm_ns;
+}
+
+void coord_search_confirm(struct coord_capacity *c, double rate)
+{
+    c->stage = COORD_STAGE_CONFIRM;
+    c->confirms++;
+    coord_search_plan(c, COORD_PROBE_CONFIRM, rate, confirm_window(c, rate));
+}
+
+/* The confirmation held over all, but not evenly. */
+static void say_drift(struct coord_capacity *c)
+{
+    const struct coord_capacity_point *point = &c->p.points[c->confirmed_at];
+    const struct coord_tally *t = &c->p.tallies[c->confirmed_at];
+    bool better = t->last[point->limit] < t->first[point->limit];
+
+    coord_search_finish(
+        c, false,
+        "the server got %s during the confirmation at %g/s: of its first third %.3g %% broke "
+        "%s, of its last %.3g %%: %s",
+        better ? "better" : "worse", point->probe.rate_per_s, t->first[point->limit] * 100,
+        c->p.limits[point->limit].name, t->last[point->limit] * 100,
+        better ? "give it a longer warm-up" : "it does not sustain this rate");
+}
+
+static void say_scatter(struct coord_capacity *c, uint32_t limit)
+{
+    double burst = c->p.dispersion[limit], budget_s = (double)c->set.budget_ns / 1e9;
+
+    if (burst < BURST_LEAST)
+        coord_search_finish(
+            c, false, "the budget of %.0f s was used up before the interval was narrow", budget_s);
+    else
+        coord_search_finish(
+            c, false,
+            "the budget of %.0f s was used up before the interval was narrow: answers beyond %s "
+            "come in bursts of about %.0f, and a probe sees few of them; longer probes "
+            "(longest_probe) and a larger budget see more",
+            budget_s, c->p.limits[limit].name, burst);
+}
+
+/* Without a line the interval ends where it was broken. If no probe of full length has seen that, a
+ * moment of the machine's may have been it: a server near its limit is long in coming back. Is
+ * there time to see it once more? */
+static bool look_at_end(struct coord_capacity *c)
+{
+    double end = c->p.surely_breaks;
+    int64_t window_ns = confirm_window(c, end), seen_ns = 0;
+
+    if (c->p.fitted || c->end_at == end)
+        return false;
+    for (size_t i = 0; i < c->p.count; i++) {
+        if (c->p.points[i].probe.rate_per_s == end && c->p.points[i].verdict != COORD_USELESS)
+            seen_ns += c->p.points[i].probe.window_ns;
+    }
+    if (seen_ns >= window_ns || !coord_search_can_afford(c, window_ns))
+        return false;
+    c->end_at = end;
+    c->stage = COORD_STAGE_END;
+    coord_search_plan(c, COORD_PROBE_SEARCH, end, window_ns);
+    return true;
+}
+
+static void settle(struct coord_capacity *c)
+{
+    bool narrow = coord_points_narrow(&c->p);
+    uint32_t limit = c->p.fitted ? c->p.fit_limit : c->p.points[c->p.count - 1].limit;
+    double first, last;
+    int64_t more_ns = c->set.probe_ns + 2 * (c->set.confirm_ns + 2 * c->set.overhead_ns);
+
+    if (narrow && look_at_end(c))
+        return;
+    if (!narrow && c->confirms < COORD_SEARCH_CONFIRMS_MOST &&
+        coord_search_can_afford(c, more_ns)) {
+        coord_search_narrow(c); /* the confirmations were points as well, and moved the line */
+        return;
+    }
+
+    c->answer.limited_by = coord_points_limited_by(&c->p);
+    if (coord_points_drifts(&c->p, c->confirmed_at))
+        say_drift(c);
+    else if (coord_points_warms_up(&c->p, limit, &first, &last))
+        coord_search_finish(
+            c, false,
+            "the server got better within its probes: of their first thirds %.3g %% broke %s, "
+            "of their last %.3g %%: give it a longer warm-up",
+            first * 100, c->p.limits[limit].name, last * 100);
+    else if (c->p.fitted && c->p.fit.misfit > MISFIT_MOST)
+        coord_search_finish(
+            c, false,
+            "probes at like rates differ %.1f times as much as chance would have it: the server "
+            "changes over time",
+            sqrt(c->p.fit.misfit));
+    else if (narrow)
+        coord_search_finish(c, true, "the limits held at %g/s and were broken at %g/s",
+                            c->confirmed, c->broke_above);
+    else
+        say_scatter(c, limit);
+}
+
+void coord_search_end_seen(struct coord_capacity *c)
+{
+    if (c->p.surely_breaks <= c->end_at)
+        c->broke_above = c->end_at;
+    settle(c);
+}
+
+/* What to try to confirm after a confirmation failed. What is known to hold may be far below, which
+ * is no reason to go there where one probe alone could not have told that it is broken. */
+static double lower_than(const struct coord_capacity *c, const struct coord_capacity_point *failed)
+{
+    double rate = failed->probe.rate_per_s, candidate = coord_points_candidate(&c->p);
+
+    if (!c->p.fitted && candidate < rate * CONFIRM_LOWER)
+        return failed->verdict == COORD_BREAKS ? fmin(sqrt(candidate * rate), rate * CONFIRM_LOWER)
+                                               : rate * CONFIRM_NEAR;
+    if (c->p.fitted)
+        return fmin(candidate, rate * (1 - c->set.precision));
+    /* Each time by twice as much: short probes may have been too kind. */
+    return fmin(candidate, rate * (1 - fmin(c->set.precision * exp2(c->refusals - 1), LOWER_MOST)));
+}
+
+void coord_search_confirmed(struct coord_capacity *c, size_t at)
+{
+    double rate = c->p.points[at].probe.rate_per_s, lower;
+
+    if (coord_points_within(&c->p, at)) {
+        c->confirmed = rate;
+        c->confirmed_at = at;
+        c->refuted = INFINITY;
+        c->refusals = 0;
+        if (rate * (1 + c->set.above) > c->ceiling) {
+            c->answer.limited_by = c->ceiling_by;
+            coord_search_finish(c, false, "the limits held at %g/s; %g/s is more than %s", rate,
+                                rate * (1 + c->set.above),
+                                c->ceiling_by == COORD_LIMITED_BY_CLIENT ? "the clients can offer"
+                                                                         : "was allowed");
+            return;
+        }
+        c->stage = COORD_STAGE_ABOVE;
+        coord_search_plan(c, COORD_PROBE_ABOVE, rate * (1 + c->set.above),
+                          confirm_window(c, rate * (1 + c->set.above)));
+        return;
+    }
+    if (c->confirmed >= rate)
+        c->confirmed = 0; /* it was luck */
+    c->refuted = fmin(c->refuted, rate);
+    c->refusals++;
+    lower = lower_than(c, &c->p.points[at]);
+    if (c->confirms < COORD_SEARCH_CONFIRMS_MOST && lower >= c->set.least_per_s &&
+        coord_search_can_afford(c, 2 * c->set.confirm_ns + c->set.overhead_ns))
+        coord_search_confirm(c, lower);
+    else
+        coord_search_finish(
+            c, false, "the limits did not hold in a confirmation at %g/s, at %.3g %% for %s", rate,
+            c->p.points[at].share * 100, c->p.limits[c->p.points[at].limit].name);
+}
+
+/* It held at this rate, above the one that was found. */
+static void say_open(struct coord_capacity *c, double rate)
+{
+    double broke = c->p.surely_breaks;
+
+    if (c->ceiling_by == COORD_LIMITED_BY_CLIENT)
+        coord_search_finish(c, false,
+                            "the limits held at %g/s, and the clients cannot offer more than %g/s",
+                            rate, c->ceiling);
+    else if (isfinite(broke) && broke > rate)
+        coord_search_finish(
+            c, false,
+            "the budget of %.0f s was used up: the limits held at %g/s and were broken at %g/s; "
+            "what lies between was not seen",
+            (double)c->set.budget_ns / 1e9, rate, broke);
+    else
+        coord_search_finish(c, false,
+                            "the limits held at %g/s, where they were expected to be broken", rate);
+}
+
+void coord_search_above(struct coord_capacity *c, size_t at)
+{
+    if (!coord_points_within(&c->p, at)) {
+        c->broke_above = c->p.points[at].probe.rate_per_s;
+        settle(c);
+        return;
+    }
+    c->stage = COORD_STAGE_SEARCH;
+    if (c->confirms < COORD_SEARCH_CONFIRMS_MOST && coord_search_can_afford(c, c->set.probe_ns)) {
+        coord_points_fit_anew(&c->p);
+        c->stage = COORD_STAGE_BRACKET;
+        coord_search_bracket(c);
+    } else {
+        /* It held for as long as the confirmation; a line knows better how near it was. */
+        c->confirmed = fmax(c->confirmed, c->p.fitted ? fmin(coord_points_candidate(&c->p),
+                                                             c->p.points[at].probe.rate_per_s)
+                                                      : c->p.points[at].probe.rate_per_s);
+        c->confirmed_at = at;
+        c->held_above = c->p.points[at].probe.rate_per_s;
+        say_open(c, c->p.points[at].probe.rate_per_s);
+    }
+}
