@@ -4,9 +4,9 @@
 
 #include "common/attr.h"
 
-static const char *const names[] = { "response_time", "service_time", "send_lag",
-                                     "first_byte",    "connect_time", "handshake_time",
-                                     "read_delay",    "kernel_time",  "delivery_time" };
+static const char *const names[] = { "response_time", "service_time",   "send_lag",   "first_byte",
+                                     "connect_time",  "handshake_time", "read_delay", "kernel_time",
+                                     "delivery_time", "loop_lag" };
 static_assert(LS_ARRAY_LEN(names) == LS_SERIES_COUNT, "a name for each series");
 
 const char *ls_series_name(enum ls_series series)

@@ -566,8 +566,10 @@ void coord_part_latency(const Ls__Trial *trial, struct coord_table *out)
     if (coord_trial_is_open(trial))
         latency_row("response time", trial->response_time, out);
     latency_row("service time", trial->service_time, out);
-    if (coord_trial_is_open(trial))
+    if (coord_trial_is_open(trial)) {
         latency_row("send lag", trial->send_lag, out);
+        latency_row("loop lag", trial->loop_lag, out);
+    }
     latency_row("delivery time", trial->delivery_time, out);
     latency_row("first byte", trial->first_byte, out);
     latency_row("connect time", trial->connect_time, out);

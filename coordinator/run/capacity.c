@@ -17,7 +17,7 @@
 #define STEP_LEAST   0.02 /* of a rate, on either side of the crossing */
 #define STEP_MOST    0.10
 #define FAR          2.0  /* from one rate of a bracket to the next, and ... */
-#define NEAR         1.25 /* ... where there seemed to be one, at first */
+#define NEAR         1.25 /* ... where there seemed to be one, or where it broke by little */
 #define STRUCK_NEAR  0.01 /* of a rate: the same one again */
 #define CLIENT_NEAR  1.05 /* of what holds: no use in asking what the clients can do between */
 #define CLIENT_LOWER 0.9  /* of a rate that they cannot keep up for a confirmation */
@@ -153,6 +153,15 @@ static bool bracket_is_narrow(const struct coord_capacity *c)
            c->p.breaks / c->p.holds - 1 <= c->set.precision;
 }
 
+/* Half way; but where it broke by little, what can be sustained is not as far below. */
+static double between(const struct coord_capacity *c)
+{
+    double middle = sqrt(c->p.holds * c->p.breaks);
+
+    return c->p.breaks_excess < COORD_POINTS_EXCESS_MOST ? fmax(middle, c->p.breaks / NEAR)
+                                                         : middle;
+}
+
 void coord_search_narrow(struct coord_capacity *c)
 {
     double rate, step;
@@ -183,7 +192,7 @@ void coord_search_narrow(struct coord_capacity *c)
                (c->up ? 1 + STEP_LEAST * 2 : 1 - STEP_LEAST * 2);
         c->up = !c->up;
     } else {
-        rate = sqrt(c->p.holds * c->p.breaks);
+        rate = between(c);
     }
     window_ns = coord_search_window_ns(c, rate, TAIL_SEARCH);
     if (coord_search_can_afford(c, window_ns))

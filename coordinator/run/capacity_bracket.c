@@ -4,7 +4,7 @@
 #include "coordinator/run/capacity_internal.h"
 #include "coordinator/run/capacity_points.h"
 
-#define EXCESS_MOST      5.0
+#define REFUTES_LENGTH   2
 #define NOTHING_CLUSTERS 3.0 /* exp(-3) is a twentieth */
 
 /* How far a point is above its limits: 1 is just met. Beyond a few it is the same how far. */
@@ -15,7 +15,25 @@ static double excess(const struct coord_points *c, size_t at)
     for (uint32_t k = 0; k < c->limit_count; k++)
         most = fmax(most, c->tallies[at].breaking[k] / c->tallies[at].requests /
                               c->limits[k].allowed_share);
-    return fmin(most, EXCESS_MOST);
+    return fmin(most, COORD_POINTS_EXCESS_MOST);
+}
+
+/* Of two that contradict each other at one rate the longer one counts: something has disturbed the
+ * short one, or it was too short. */
+static bool is_refuted(const struct coord_points *c, size_t at)
+{
+    const struct coord_capacity_point *point = &c->points[at];
+
+    for (size_t i = 0; i < c->count; i++) {
+        const struct coord_capacity_point *other = &c->points[i];
+
+        if (other->probe.rate_per_s == point->probe.rate_per_s &&
+            other->probe.window_ns >= REFUTES_LENGTH * point->probe.window_ns &&
+            ((point->verdict == COORD_BREAKS && other->verdict == COORD_HOLDS) ||
+             (point->verdict == COORD_HOLDS && other->verdict == COORD_BREAKS)))
+            return true;
+    }
+    return false;
 }
 
 /* Useful points by their rates, lowest first. */
@@ -26,7 +44,7 @@ static size_t by_rate(const struct coord_points *c, size_t *out)
     for (size_t i = 0; i < c->count; i++) {
         size_t k;
 
-        if (c->points[i].verdict == COORD_USELESS)
+        if (c->points[i].verdict == COORD_USELESS || is_refuted(c, i))
             continue;
         for (k = n++;
              k > 0 && c->points[out[k - 1]].probe.rate_per_s > c->points[i].probe.rate_per_s; k--)
@@ -92,10 +110,12 @@ static void find_bracket(struct coord_points *c, const struct block *blocks, siz
     c->holds = 0;
     c->breaks = INFINITY;
     for (size_t i = 0; i < n; i++) {
-        if (blocks[i].excess <= 1)
+        if (blocks[i].excess <= 1) {
             c->holds = blocks[i].most;
-        else
-            c->breaks = fmin(c->breaks, blocks[i].least);
+        } else if (!isfinite(c->breaks)) { /* the first of them is the lowest */
+            c->breaks = blocks[i].least;
+            c->breaks_excess = blocks[i].excess;
+        }
     }
 }
 

@@ -39,8 +39,22 @@ static void say_drift(struct coord_capacity *c)
         better ? "give it a longer warm-up" : "it does not sustain this rate");
 }
 
-static void say_scatter(struct coord_capacity *c, uint32_t limit)
+/* The limit whose scatter takes the longest to see through. */
+static uint32_t most_scattered(const struct coord_points *p)
 {
+    uint32_t worst = 0;
+
+    for (uint32_t k = 1; k < p->limit_count; k++) {
+        if (!p->limits[k].coarse && p->dispersion[k] / p->limits[k].allowed_share >
+                                        p->dispersion[worst] / p->limits[worst].allowed_share)
+            worst = k;
+    }
+    return worst;
+}
+
+static void say_scatter(struct coord_capacity *c)
+{
+    uint32_t limit = c->p.fitted ? c->p.fit_limit : most_scattered(&c->p);
     double burst = c->p.dispersion[limit], budget_s = (double)c->set.budget_ns / 1e9;
 
     if (burst < BURST_LEAST)
@@ -111,7 +125,7 @@ static void settle(struct coord_capacity *c)
         coord_search_finish(c, true, "the limits held at %g/s and were broken at %g/s",
                             c->confirmed, c->broke_above);
     else
-        say_scatter(c, limit);
+        say_scatter(c);
 }
 
 void coord_search_end_seen(struct coord_capacity *c)

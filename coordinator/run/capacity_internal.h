@@ -8,6 +8,7 @@
 /* Independent answers beyond the limit that a probe should see if the limit is just met. */
 #define COORD_CAPACITY_TAIL_BRACKET 20.0
 #define COORD_POINTS_DEVIATIONS     2.5 /* beyond which a probe alone decides */
+#define COORD_POINTS_EXCESS_MOST    5.0 /* of what is allowed; beyond it is the same how far */
 #define COORD_POINTS_TREND          0.5 /* of the allowed share */
 
 /* capacity_check.c: as coord_capacity_create. */

@@ -58,14 +58,18 @@ static void pool_dispersion(struct coord_points *c)
     }
 }
 
-/* A cluster is what comes while the server stands still or catches up, which at a lower rate is
- * less in proportion, at the least. */
+/* A cluster is what comes while the server stands still, and until it has caught up, for which it
+ * has what it could do beyond the rate: at a lower rate it is less in proportion, and ends sooner.
+ */
 static double dispersion_at(const struct coord_points *c, uint32_t limit, double rate_per_s)
 {
-    double per_s = c->dispersion_per_s[limit];
+    double per_s = c->dispersion_per_s[limit], share = rate_per_s / per_s;
 
-    return per_s > rate_per_s ? 1 + (c->dispersion[limit] - 1) * rate_per_s / per_s
-                              : c->dispersion[limit];
+    if (per_s <= rate_per_s)
+        return c->dispersion[limit];
+    if (per_s < c->breaks && isfinite(c->breaks))
+        share *= (c->breaks - per_s) / (c->breaks - rate_per_s);
+    return 1 + (c->dispersion[limit] - 1) * share;
 }
 
 static size_t gather(const struct coord_points *c, uint32_t limit, double around,

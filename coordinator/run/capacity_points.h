@@ -28,9 +28,10 @@ struct coord_points {
     /* What they come to. */
     double dispersion[COORD_CAPACITY_LIMITS_MAX];       /* of all probes together ... */
     double dispersion_per_s[COORD_CAPACITY_LIMITS_MAX]; /* ... at this rate; 0: not seen yet */
-    double holds;        /* the largest rate at which it held, below breaks; 0: none */
-    double breaks;       /* the smallest rate at which it broke; INFINITY: none */
-    double surely_holds; /* the same, beyond the scatter of single probes */
+    double holds;         /* the largest rate at which it held, below breaks; 0: none */
+    double breaks;        /* the smallest rate at which it broke; INFINITY: none */
+    double breaks_excess; /* by how much, of what is allowed: 1 is just met, 5 is that or more */
+    double surely_holds;  /* the same, beyond the scatter of single probes */
     double surely_breaks;
     bool fitted;
     struct coord_fit fit;

@@ -62,27 +62,32 @@ static int64_t beyond(const Ls__Latency *latency, double share)
                            : latency->p50_ns;
 }
 
-/* Late in reading by a good part of a limit. */
-static bool is_late(const Ls__Trial *trial, const struct coord_cause_input *in,
-                    struct coord_cause *out)
+/* Late by a good part of a limit: the share of requests that it allows is. */
+static bool is_late_by(const Ls__Latency *lag, const struct coord_cause_input *in,
+                       const char *of_which, struct coord_cause *out)
 {
-    const Ls__Latency *delay = trial->read_delay;
-
-    for (size_t k = 0; delay != NULL && k < in->limit_count; k++) {
+    for (size_t k = 0; lag != NULL && k < in->limit_count; k++) {
         const struct coord_load_limit *limit = &in->limits[k];
-        int64_t late_ns = limit->limit_ns < INT64_MAX ? beyond(delay, limit->allowed_share) : 0;
+        int64_t late_ns = limit->limit_ns < INT64_MAX ? beyond(lag, limit->allowed_share) : 0;
         char late[48];
 
         if ((double)late_ns <= COORD_LIMITED_LATE * (double)limit->limit_ns || late_ns == 0)
             continue;
-        say(out, COORD_LIMITED_BY_CLIENT,
-            "of the answers, %.3g %% lay in the clients' kernels for %s or longer before they "
-            "were read, with a limit of %s",
-            100 * limit->allowed_share, ls_human_duration((double)late_ns, late, sizeof(late)),
-            limit->name);
+        say(out, COORD_LIMITED_BY_CLIENT, "%.3g %% of the %s %s or longer, with a limit of %s",
+            100 * limit->allowed_share, of_which,
+            ls_human_duration((double)late_ns, late, sizeof(late)), limit->name);
         return true;
     }
     return false;
+}
+
+/* In reading, or in coming to what was due. */
+static bool is_late(const Ls__Trial *trial, const struct coord_cause_input *in,
+                    struct coord_cause *out)
+{
+    return is_late_by(trial->read_delay, in, "answers lay unread in the clients' kernels for",
+                      out) ||
+           is_late_by(trial->loop_lag, in, "requests waited for a client's worker for", out);
 }
 
 static double in_flight(const Ls__Trial *trial)

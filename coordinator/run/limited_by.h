@@ -8,7 +8,7 @@
 #include "proto/result.pb-c.h"
 
 #define COORD_LIMITED_CPU  0.90 /* of the server's CPUs, or of one for each of its processes */
-#define COORD_LIMITED_LATE 0.25 /* of a limit, that its percentile was read late by the client */
+#define COORD_LIMITED_LATE 0.25 /* of a limit, that its percentile was late by the client */
 #define COORD_LIMITED_BUSY \
     0.85 /* of the time, that a client's worker was at work or waited for a CPU */
 #define COORD_LIMITED_LINK 0.90 /* of what a client's link carries */
@@ -30,7 +30,8 @@ struct coord_cause_input {
 
 /* Of an open loop whose limits all held the client was not the limit, however late it was: its
  * lateness is part of the response times. Where one broke, it was if it was late by a good part of
- * that limit in reading what had arrived (read_delay, at the limit's percentile), or had no CPU
+ * that limit (at its percentile) in reading what had arrived (read_delay) or in coming to what was
+ * due (loop_lag), or had no CPU
  * left, unless most connections were in flight, and the larger part of that time at the server. */
 void coord_limited_by(const Ls__Trial *trial, const struct coord_cause_input *in,
                       struct coord_cause *out);

@@ -173,6 +173,7 @@ static bool is_published(const struct finish *f, unsigned series)
         [LS_SERIES_READ_DELAY] = &(message)->read_delay,         \
         [LS_SERIES_KERNEL_TIME] = &(message)->kernel_time,       \
         [LS_SERIES_DELIVERY_TIME] = &(message)->delivery_time,   \
+        [LS_SERIES_LOOP_LAG] = &(message)->loop_lag,             \
     }
 
 static void fill_trial_latencies(struct finish *f)

@@ -265,6 +265,8 @@ static void arrivals_without_a_free_connection_wait_and_are_shed_beyond_the_queu
     assert_int_equal(run.sum.ok_in_window, 1);
     assert_int_equal(ls_hist_max(run.sum.series[LS_SERIES_SEND_LAG]),
                      12 * MS); /* due at 3, sent at 15 */
+    assert_int_equal(ls_hist_count(run.sum.series[LS_SERIES_LOOP_LAG]), 10);
+    assert_int_equal(ls_hist_max(run.sum.series[LS_SERIES_LOOP_LAG]), 0); /* which is not ours */
     assert_int_equal(ls_hist_max(run.sum.series[LS_SERIES_RESPONSE_TIME]), 14 * MS); /* due at 1 */
     fake_fini(&run);
 }
@@ -307,6 +309,8 @@ static void a_late_generator_sends_late_and_says_so(void **state)
     assert_int_equal(fake_measure(&run)->sent, 4);
     assert_int_equal(ls_hist_max(run.sum.series[LS_SERIES_SEND_LAG]), 2 * MS);
     assert_int_equal(ls_hist_min(run.sum.series[LS_SERIES_SEND_LAG]), 0);
+    assert_int_equal(ls_hist_max(run.sum.series[LS_SERIES_LOOP_LAG]), 2 * MS);
+    assert_int_equal(ls_hist_min(run.sum.series[LS_SERIES_LOOP_LAG]), 0);
     assert_true(ls_hist_count_at(run.sum.series[LS_SERIES_SEND_LAG], ls_hist_index(200000)) ==
                 1); /* the third */
     fake_fini(&run);

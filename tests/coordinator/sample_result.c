@@ -143,6 +143,7 @@ Ls__Trial *sample_trial(const struct sample_trial *from)
         trial->in_flight_mean = CONNECTIONS / 2.0;
         trial->response_time = latency(p50_ns, mean_ns / 2, count);
         trial->send_lag = latency(2000, 2000, count);
+        trial->loop_lag = latency(2000, 2000, count);
     }
     if (from->cpu_us > 0)
         add_server(trial, from);

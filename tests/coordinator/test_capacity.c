@@ -552,6 +552,39 @@ static void a_bracket_that_was_luck_is_looked_for_again_nearby(void **state)
     coord_capacity_destroy(capacity);
 }
 
+/* One short probe was disturbed: where the interval ended is seen once more, for longer, and the
+ * search goes on above it. */
+static void an_end_that_one_short_probe_saw_broken_is_seen_once_more(void **state)
+{
+    struct coord_capacity_settings settings = settings_for(&fast, 1);
+    struct coord_capacity *capacity;
+    struct coord_capacity_probe probe;
+    struct coord_capacity_answer answer;
+    double disturbed = 0, seen_again = 0;
+
+    (void)state;
+    settings.first_per_s = 100000; /* so that short probes are long enough */
+    assert_int_equal(coord_capacity_create(&settings, &capacity, NULL), LS_OK);
+    while (coord_capacity_next(capacity, &probe)) {
+        bool breaks = probe.rate_per_s > 200000;
+
+        if (disturbed <= 0 && probe.rate_per_s > 170000 && !breaks) {
+            disturbed = probe.rate_per_s;
+            breaks = true;
+        } else if (fabs(probe.rate_per_s - disturbed) < 1 &&
+                   probe.window_ns == settings.confirm_ns) {
+            seen_again = probe.rate_per_s;
+        }
+        tell(capacity, &probe, breaks, breaks);
+    }
+    assert_true(disturbed > 0 && seen_again > 0);
+    coord_capacity_answer(capacity, &answer);
+    assert_true(answer.settled);
+    assert_true(answer.rate_per_s > 190000 && answer.rate_per_s <= 200000);
+    assert_true(answer.low_per_s > 195000 && answer.high_per_s > 200000);
+    coord_capacity_destroy(capacity);
+}
+
 /* Started for each probe, it is as cold in each; its confirmation shows that it warms up. */
 static void a_server_that_warms_up_for_a_minute_is_not_called_settled(void **state)
 {
@@ -727,6 +760,7 @@ int main(void)
         cmocka_unit_test(a_confirmation_that_fails_by_little_is_tried_a_little_lower),
         cmocka_unit_test(confirmations_that_fail_again_and_again_are_tried_much_lower),
         cmocka_unit_test(a_bracket_that_was_luck_is_looked_for_again_nearby),
+        cmocka_unit_test(an_end_that_one_short_probe_saw_broken_is_seen_once_more),
         cmocka_unit_test(a_server_that_warms_up_for_a_minute_is_not_called_settled),
         cmocka_unit_test(a_settled_server_that_warms_up_is_found_as_it_is_in_the_end),
         cmocka_unit_test(a_percentile_that_no_probe_can_see_is_refused_with_the_length_it_takes),

@@ -140,10 +140,14 @@ static void a_client_is_the_limit_where_it_was_late_by_a_good_part_of_it(void **
     (void)state;
     rig_init(&rig);
     rig.trial->read_delay = delay(5 * MS / 2 + 1);
-    expect(&rig, COORD_LIMITED_BY_CLIENT, "of the answers, 1 % lay in the clients' kernels");
+    expect(&rig, COORD_LIMITED_BY_CLIENT,
+           "1 % of the answers lay unread in the clients' kernels for 2.50 ms");
     rig_init(&rig);
     rig.trial->read_delay = delay(5 * MS / 2);
     expect(&rig, COORD_LIMITED_BY_UNKNOWN, "");
+    rig_init(&rig);
+    rig.trial->loop_lag->p99_ns = 5 * MS / 2 + 1;
+    expect(&rig, COORD_LIMITED_BY_CLIENT, "1 % of the requests waited for a client's worker");
 }
 
 static void a_client_that_has_no_time_left_is_the_limit(void **state)
