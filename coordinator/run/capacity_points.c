@@ -88,7 +88,14 @@ static size_t gather(const struct coord_points *c, uint32_t limit, double around
     return n;
 }
 
-/* The limit whose line crosses first decides. */
+static bool narrow_bracket(const struct coord_points *c)
+{
+    return c->surely_holds > 0 && isfinite(c->surely_breaks) &&
+           c->surely_breaks / c->surely_holds - 1 <= 2 * c->precision;
+}
+
+/* The limit whose line crosses first decides. A bracket that is narrow needs no line through a few
+ * points, which may be bursts. */
 static void fit_all(struct coord_points *c)
 {
     struct coord_fit_point points[COORD_CAPACITY_PROBES_MAX];
@@ -111,6 +118,8 @@ static void fit_all(struct coord_points *c)
         c->fit_limit = limit;
         c->fit_points = n;
     }
+    if (c->fitted && c->fit_points < POINTS_LEAST && narrow_bracket(c))
+        c->fitted = false;
 }
 
 double coord_points_distance(const struct coord_points *c, uint32_t limit, double breaking,
@@ -184,12 +193,6 @@ double coord_points_half_width(const struct coord_points *c)
 static bool narrow_line(const struct coord_points *c)
 {
     return c->fitted && c->fit_points >= POINTS_LEAST && coord_points_half_width(c) <= c->precision;
-}
-
-static bool narrow_bracket(const struct coord_points *c)
-{
-    return c->surely_holds > 0 && isfinite(c->surely_breaks) &&
-           c->surely_breaks / c->surely_holds - 1 <= 2 * c->precision;
 }
 
 bool coord_points_narrow(const struct coord_points *c)

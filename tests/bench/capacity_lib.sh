@@ -34,6 +34,7 @@ begin_work() {
     work=${out:-$(mktemp -d)}
     mkdir -p "$work"
     server=
+    running=
     trap end_work EXIT
     trap 'exit 130' INT TERM
     cpus=$(taskset -cp $$ | sed 's/.*: //' | tr ',' '\n' |
@@ -61,6 +62,10 @@ stop() {
 
 # shellcheck disable=SC2317 # by trap
 end_work() {
+    [ -z "$running" ] || {
+        kill "$running" 2>/dev/null || :
+        wait "$running" 2>/dev/null || :
+    }
     stop
     [ -n "$out" ] || rm -rf "$work"
 }
@@ -68,5 +73,8 @@ end_work() {
 # search NAME: $work/NAME.json of $work/plan.yaml, whatever came of it.
 search() {
     rm -rf "$work/result"
-    "$lockstep" run "$work/plan.yaml" --out "$work/result" --json >"$work/$1.json" 2>"$work/$1.log" || :
+    "$lockstep" run "$work/plan.yaml" --out "$work/result" --json >"$work/$1.json" 2>"$work/$1.log" &
+    running=$!
+    wait "$running" || : # which a signal ends, the program itself it would not
+    running=
 }
