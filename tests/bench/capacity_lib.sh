@@ -34,7 +34,7 @@ begin_work() {
     work=${out:-$(mktemp -d)}
     mkdir -p "$work"
     server=
-    running=
+    searching=
     trap end_work EXIT
     trap 'exit 130' INT TERM
     cpus=$(taskset -cp $$ | sed 's/.*: //' | tr ',' '\n' |
@@ -62,9 +62,9 @@ stop() {
 
 # shellcheck disable=SC2317 # by trap
 end_work() {
-    [ -z "$running" ] || {
-        kill "$running" 2>/dev/null || :
-        wait "$running" 2>/dev/null || :
+    [ -z "$searching" ] || {
+        kill "$searching" 2>/dev/null || :
+        wait "$searching" 2>/dev/null || :
     }
     stop
     [ -n "$out" ] || rm -rf "$work"
@@ -74,7 +74,7 @@ end_work() {
 search() {
     rm -rf "$work/result"
     "$lockstep" run "$work/plan.yaml" --out "$work/result" --json >"$work/$1.json" 2>"$work/$1.log" &
-    running=$!
-    wait "$running" || : # which a signal ends, the program itself it would not
-    running=
+    searching=$!
+    wait "$searching" || : # which a signal ends, the program itself it would not
+    searching=
 }
