@@ -14,15 +14,17 @@
 
 #define TAIL_SEARCH 30.0 /* as COORD_CAPACITY_TAIL_BRACKET, of those near the crossing */
 
-#define STEP_LEAST   0.02 /* of a rate, on either side of the crossing */
-#define STEP_MOST    0.10
-#define FAR          2.0  /* from one rate of a bracket to the next, and ... */
-#define NEAR         1.25 /* ... where there seemed to be one, or where it broke by little */
-#define STRUCK_NEAR  0.01 /* of a rate: the same one again */
-#define CLIENT_NEAR  1.05 /* of what holds: no use in asking what the clients can do between */
-#define CLIENT_LOWER 0.9  /* of a rate that they cannot keep up for a confirmation */
-#define DEATHS_MOST  3u
-#define USELESS_MOST 6u /* probes that told nothing */
+#define STEP_LEAST      0.02 /* of a rate, on either side of the crossing */
+#define STEP_MOST       0.10
+#define FAR             2.0  /* from one rate of a bracket to the next, and ... */
+#define NEAR            1.25 /* ... where there seemed to be one, or where it broke by little */
+#define STRUCK_NEAR     0.01 /* of a rate: the same one again */
+#define CLIENT_NEAR     1.05 /* of what holds: no use in asking what the clients can do between */
+#define CLIENT_LOWER    0.9  /* of a rate that they cannot keep up for a confirmation */
+#define DEATHS_MOST     3u
+#define DISTURBED_MOST  3u  /* probes that are made again because a client stood still */
+#define DISTURBED_SHARE 0.5 /* from which on a server is overloaded, whatever the client did */
+#define USELESS_MOST    6u  /* probes that told nothing */
 
 static const char *const kind_names[] = { "bracket", "search", "confirm", "above" };
 static_assert(LS_ARRAY_LEN(kind_names) == COORD_PROBE_KIND_COUNT, "a name for each kind");
@@ -306,11 +308,37 @@ static void client_was_the_limit(struct coord_capacity *c, const struct coord_ca
         coord_search_plan(c, COORD_PROBE_BRACKET, lower, window_ns);
 }
 
+/* A client that stands still for longer than a limit sends all that was due in one go, and a server
+ * near its limit is long in working that off. */
+static bool was_disturbed(const struct coord_capacity *c, const struct coord_capacity_seen *seen,
+                          size_t at)
+{
+    const struct coord_tally *t = &c->p.tallies[at];
+    bool broke = false;
+
+    for (uint32_t k = 0; k < c->p.limit_count; k++) {
+        const struct coord_capacity_limit *limit = &c->p.limits[k];
+        double share = t->breaking[k] / t->requests;
+
+        if (share >= DISTURBED_SHARE)
+            return false;
+        broke |= limit->limit_ns > 0 && seen->client_late_ns > limit->limit_ns &&
+                 share > limit->allowed_share;
+    }
+    return broke && c->disturbed < DISTURBED_MOST &&
+           coord_search_can_afford(c, c->p.points[at].probe.window_ns);
+}
+
 static void useless(struct coord_capacity *c, const struct coord_capacity_point *point,
                     const struct coord_capacity_seen *seen)
 {
     bool died = seen->died;
 
+    if (point->client_late_ns > 0) {
+        c->disturbed++;
+        coord_search_plan(c, point->probe.kind, point->probe.rate_per_s, point->probe.window_ns);
+        return;
+    }
     c->deaths += died;
     c->useless++;
     if (c->deaths >= DEATHS_MOST) {
@@ -423,6 +451,10 @@ enum ls_err coord_capacity_report(struct coord_capacity *c, const struct coord_c
         coord_hosts_calibrated(&c->hosts, seen->host_per_s);
     c->set.overhead_ns =
         seen->took_ns > point->probe.window_ns ? seen->took_ns - point->probe.window_ns : 0;
+    if (point->verdict != COORD_USELESS && was_disturbed(c, seen, c->p.count - 1)) {
+        point->verdict = COORD_USELESS;
+        point->client_late_ns = seen->client_late_ns;
+    }
     if (c->p.count >= COORD_CAPACITY_PROBES_MAX)
         coord_search_finish(c, false, "%u probes did not settle it", COORD_CAPACITY_PROBES_MAX);
     else if (point->verdict == COORD_USELESS)

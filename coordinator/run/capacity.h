@@ -99,14 +99,15 @@ struct coord_capacity_seen {
     bool died;                        /* the target, or the probe for another reason ... */
     const char *why;                  /* ... which is this; borrowed; NULL is fine */
     int64_t took_ns;                  /* from the probe's beginning to its end */
-    double host_per_s; /* what one client host is good for, as calibrated; 0: unknown */
+    double host_per_s;      /* what one client host is good for, as calibrated; 0: unknown */
+    int64_t client_late_ns; /* the latest that a client came to what was due */
 };
 
 enum coord_capacity_verdict {
     COORD_HOLDS,   /* every limit, beyond its scatter */
     COORD_BREAKS,  /* one limit at least, beyond its scatter */
     COORD_UNCLEAR, /* too near to tell by this probe alone */
-    COORD_USELESS, /* the client was the limit, or the probe failed */
+    COORD_USELESS, /* the client was the limit or stood still, or the probe failed */
     COORD_CAPACITY_VERDICT_COUNT
 };
 
@@ -115,9 +116,10 @@ struct coord_capacity_point {
     struct coord_capacity_probe probe;
     enum coord_capacity_verdict verdict;
     enum coord_limited_by limited_by;
-    uint32_t limit;     /* the one that is nearest to being broken, or broken most */
-    double share;       /* that broke it */
-    double share_error; /* one standard deviation of that, from the batches */
+    uint32_t limit;         /* the one that is nearest to being broken, or broken most */
+    double share;           /* that broke it */
+    double share_error;     /* one standard deviation of that, from the batches */
+    int64_t client_late_ns; /* for how long one stood still, if it is useless for that; else 0 */
 };
 
 struct coord_capacity_answer {

@@ -2,9 +2,11 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/units.h"
 #include "coordinator/result/message.h"
 #include "coordinator/run/capacity_probe.h"
 #include "coordinator/run/fill.h"
@@ -130,6 +132,8 @@ static enum ls_err report(struct coord_capacity *capacity, const Ls__CapacityRes
 
     if (batches == NULL)
         return ls_fail(diag, LS_ENOMEM, "no memory for the batches of a probe");
+    if (trial->loop_lag != NULL)
+        seen.client_late_ns = trial->loop_lag->max_ns;
     seen.died = strcmp(trial->status, "done") != 0 || trial->requests == NULL ||
                 coord_trial_reason(trial, "target_died", LS__VERDICT__VERDICT_INVALID) != NULL;
     if (!seen.died)
@@ -154,6 +158,16 @@ static bool update_findings(Ls__CapacityResult *result, const struct coord_capac
     return true;
 }
 
+/* Instead of what the trial's verdict was. */
+static bool say_stood(Ls__CapacityProbe *probe, int64_t late_ns)
+{
+    char late[48], why[96];
+
+    (void)snprintf(why, sizeof(why), "a client stood still for %s: it is made again",
+                   ls_human_duration((double)late_ns, late, sizeof(late)));
+    return coord_message_string(&probe->why, why);
+}
+
 enum ls_err coord_capacity_result_take(Ls__CapacityResult *result, struct coord_capacity *capacity,
                                        const struct coord_capacity_watched *watched,
                                        const Ls__Trial *trial, struct ls_diag *diag)
@@ -176,7 +190,9 @@ enum ls_err coord_capacity_result_take(Ls__CapacityResult *result, struct coord_
     if (!coord_message_string(&probe->kind, coord_capacity_kind_name(point->probe.kind)) ||
         !coord_message_string(&probe->limited_by, coord_limited_by_name(point->limited_by)) ||
         !coord_message_string(&probe->limited_why, watched->limited_why) ||
-        !update_findings(result, points) || !coord_capacity_probe_fill(probe, trial, point->limit))
+        !update_findings(result, points) ||
+        !coord_capacity_probe_fill(probe, trial, point->limit) ||
+        (point->client_late_ns > 0 && !say_stood(probe, point->client_late_ns)))
         return ls_fail(diag, LS_ENOMEM, "no memory for a probe's result");
     return LS_OK;
 }

@@ -43,6 +43,7 @@ struct coord_capacity {
     bool unresolved;     /* nothing that was seen is an answer */
     uint32_t deaths;
     uint32_t useless;
+    uint32_t disturbed; /* probes in which a client stood still */
     struct coord_capacity_answer answer;
 };
 

@@ -12,6 +12,7 @@
 #include "common/rng.h"
 #include "coordinator/run/capacity.h"
 
+#define MS       INT64_C(1000000)
 #define S        INT64_C(1000000000)
 #define SETTLE   1.0 /* seconds of load before a probe's window */
 #define OVERHEAD (INT64_C(2) * S)
@@ -449,9 +450,10 @@ static void a_client_that_stumbles_once_is_not_the_limit(void **state)
     coord_capacity_destroy(capacity);
 }
 
-/* Tells a search what share of a probe's first batch broke the limit, and of each of the others. */
-static void tell(struct coord_capacity *capacity, const struct coord_capacity_probe *probe,
-                 double first, double others)
+/* Tells a search what share of a probe's first batch broke the limit, and of each of the others,
+ * and for how long a client stood still. */
+static void tell_late(struct coord_capacity *capacity, const struct coord_capacity_probe *probe,
+                      double first, double others, int64_t late_ns)
 {
     uint64_t requests = (uint64_t)(probe->rate_per_s * (double)probe->window_ns / 1e9 /
                                    (double)COORD_CAPACITY_BATCHES);
@@ -459,7 +461,8 @@ static void tell(struct coord_capacity *capacity, const struct coord_capacity_pr
     const struct coord_capacity_seen seen = { .batches = batches,
                                               .batch_count = COORD_CAPACITY_BATCHES,
                                               .limited_by = COORD_LIMITED_BY_SERVER,
-                                              .took_ns = probe->window_ns + OVERHEAD };
+                                              .took_ns = probe->window_ns + OVERHEAD,
+                                              .client_late_ns = late_ns };
 
     for (size_t i = 0; i < COORD_CAPACITY_BATCHES; i++)
         batches[i] = (struct coord_capacity_batch){
@@ -470,6 +473,12 @@ static void tell(struct coord_capacity *capacity, const struct coord_capacity_pr
         (void)printf("  %-10s %.2f/s %5.1f s: %.3f %.3f\n", coord_capacity_kind_name(probe->kind),
                      probe->rate_per_s, (double)probe->window_ns / 1e9, first, others);
     assert_int_equal(coord_capacity_report(capacity, &seen, NULL), LS_OK);
+}
+
+static void tell(struct coord_capacity *capacity, const struct coord_capacity_probe *probe,
+                 double first, double others)
+{
+    tell_late(capacity, probe, first, others, 0);
 }
 
 /* A hard ceiling, where a confirmation sees one burst: the next one is just below it, though
@@ -582,6 +591,50 @@ static void an_end_that_one_short_probe_saw_broken_is_seen_once_more(void **stat
     assert_true(answer.settled);
     assert_true(answer.rate_per_s > 190000 && answer.rate_per_s <= 200000);
     assert_true(answer.low_per_s > 195000 && answer.high_per_s > 200000);
+    coord_capacity_destroy(capacity);
+}
+
+static const struct coord_capacity_point *last_of(const struct coord_capacity *capacity)
+{
+    const struct coord_capacity_point *points;
+    size_t n = coord_capacity_points(capacity, &points);
+
+    return &points[n - 1];
+}
+
+static bool is_same(const struct coord_capacity_probe *a, const struct coord_capacity_probe *b)
+{
+    return a->kind == b->kind && fabs(a->rate_per_s - b->rate_per_s) < 1 &&
+           a->window_ns == b->window_ns;
+}
+
+/* What a client that stood still has sent in one go, a server near its limit does not work off in
+ * time: that says nothing, three times. Far beyond it does. */
+static void a_probe_in_which_a_client_stood_still_is_made_again(void **state)
+{
+    struct coord_capacity_settings settings = settings_for(&fast, 1);
+    struct coord_capacity *capacity;
+    struct coord_capacity_probe probe, next;
+    struct coord_capacity_answer answer;
+
+    (void)state;
+    settings.first_per_s = 100000;
+    settings.budget_ns = 400 * S;
+    assert_int_equal(coord_capacity_create(&settings, &capacity, NULL), LS_OK);
+    while (coord_capacity_next(capacity, &probe) && probe.kind != COORD_PROBE_CONFIRM)
+        tell_late(capacity, &probe, probe.rate_per_s > 200000, probe.rate_per_s > 200000, 50 * MS);
+    assert_int_equal(probe.kind, COORD_PROBE_CONFIRM);
+    for (int i = 0; i < 3; i++) {
+        tell_late(capacity, &probe, 0.6, 0, 10 * MS + 1);
+        assert_int_equal(last_of(capacity)->verdict, COORD_USELESS);
+        assert_true(coord_capacity_next(capacity, &next) && is_same(&probe, &next));
+    }
+    tell_late(capacity, &probe, 0.6, 0, 10 * MS + 1); /* it is no accident */
+    assert_int_not_equal(last_of(capacity)->verdict, COORD_USELESS);
+    while (coord_capacity_next(capacity, &probe))
+        tell(capacity, &probe, probe.rate_per_s > 200000, probe.rate_per_s > 200000);
+    coord_capacity_answer(capacity, &answer);
+    assert_true(answer.found && answer.rate_per_s > 180000 && answer.rate_per_s <= 200000);
     coord_capacity_destroy(capacity);
 }
 
@@ -761,6 +814,7 @@ int main(void)
         cmocka_unit_test(confirmations_that_fail_again_and_again_are_tried_much_lower),
         cmocka_unit_test(a_bracket_that_was_luck_is_looked_for_again_nearby),
         cmocka_unit_test(an_end_that_one_short_probe_saw_broken_is_seen_once_more),
+        cmocka_unit_test(a_probe_in_which_a_client_stood_still_is_made_again),
         cmocka_unit_test(a_server_that_warms_up_for_a_minute_is_not_called_settled),
         cmocka_unit_test(a_settled_server_that_warms_up_is_found_as_it_is_in_the_end),
         cmocka_unit_test(a_percentile_that_no_probe_can_see_is_refused_with_the_length_it_takes),
