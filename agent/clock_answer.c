@@ -90,10 +90,11 @@ int64_t agent_clock_knock(struct agent_clock *clock, int64_t now_ns)
     return AGENT_CLOCK_KNOCK_NS;
 }
 
-void agent_clock_readable(struct agent_clock *clock)
+bool agent_clock_readable(struct agent_clock *clock)
 {
     unsigned char in[LS_CLOCK_DATAGRAM_BYTES + 1]; /* one more, so that a longer one shows */
     unsigned char out[LS_CLOCK_DATAGRAM_BYTES];
+    bool asked = false;
     uint64_t number;
 
     for (unsigned i = 0; i < READS_MAX; i++) {
@@ -101,12 +102,14 @@ void agent_clock_readable(struct agent_clock *clock)
         int64_t received_ns = ls_clock_mono_ns();
 
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-            return;
+            break;
         if (n <= 0 ||
             !ls_clock_echo_take(&clock->echo, (struct ls_bytes){ in, (size_t)n }, &number))
             continue; /* also what ICMP says of an earlier one */
         clock->asked_ns = received_ns;
+        asked = true;
         ls_clock_echo_reply(&clock->echo, number, received_ns, ls_clock_mono_ns(), out);
         (void)send(clock->fd, out, sizeof(out), 0);
     }
+    return asked;
 }

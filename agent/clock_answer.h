@@ -7,6 +7,7 @@
 #ifndef LS_AGENT_CLOCK_ANSWER_H
 #define LS_AGENT_CLOCK_ANSWER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/clock_udp.h"
@@ -32,6 +33,7 @@ enum ls_err agent_clock_open(struct agent_clock *clock, const Ls__ClockUdp *comm
                              struct ls_diag *diag) LS_NODISCARD;
 /* Knocks if it is time to; returns in how many ns to look again. */
 int64_t agent_clock_knock(struct agent_clock *clock, int64_t now_ns);
-void agent_clock_readable(struct agent_clock *clock); /* answers all there are */
+/* Answers all there are; true: there was a question, and there is no knocking for a while. */
+bool agent_clock_readable(struct agent_clock *clock);
 
 #endif

@@ -30,8 +30,7 @@
 #define RETRY_MAX_NS  (3 * LS_NS_PER_S)
 #define RETRY_SLOW_NS (30 * LS_NS_PER_S) /* what only people can mend */
 #define SAY_AGAIN_NS  (60 * LS_NS_PER_S) /* a trouble that does not change */
-#define LOOK_NS       LS_NS_PER_S        /* for what is wrong ... */
-#define LOOK_CALM_NS  (4 * LS_NS_PER_S)  /* ... in a session, where nothing is */
+#define LOOK_NS       LS_NS_PER_S        /* for what is wrong while there is no session */
 
 struct control {
     const struct agent_control_options *options;
@@ -52,7 +51,7 @@ struct control {
     ev_timer wait;
     ev_timer retry;
     ev_timer look;    /* what is wrong; signs of life for the service manager */
-    ev_prepare alive; /* each turn of the loop is one for the deadman, which looks at it seldom */
+    ev_prepare alive; /* each turn of the loop is one for the deadman */
     ev_signal signals[3];
     int timer_fd;
     bool enrolled; /* in this session */
@@ -241,16 +240,17 @@ static void on_look(struct ev_loop *loop, ev_timer *w, int events)
 {
     struct control *c = w->data;
     bool calm = c->dialer != NULL && ls_dialer_is_up(c->dialer);
-    int64_t next_ns = calm ? LOOK_CALM_NS : LOOK_NS;
+    int64_t next_ns = calm ? 0 : LOOK_NS; /* whatever ends the calm starts it again */
 
     (void)loop;
     (void)events;
     agent_notify_beat(&c->notify);
     if (c->dialer != NULL && !calm && ls_dialer_trouble(c->dialer)[0] != '\0')
         say_trouble(c, "agent.dialling", ls_dialer_trouble(c->dialer));
-    if (c->notify.beat_ns != 0 && c->notify.beat_ns < next_ns)
+    if (c->notify.beat_ns != 0 && (calm || c->notify.beat_ns < next_ns))
         next_ns = c->notify.beat_ns;
-    set_timer(c, &c->look, next_ns);
+    if (next_ns != 0)
+        set_timer(c, &c->look, next_ns);
 }
 
 static void on_turn(struct ev_loop *loop, ev_prepare *w, int events)
@@ -372,7 +372,8 @@ static void on_clock_asked(struct ev_loop *loop, ev_io *w, int events)
 
     (void)loop;
     (void)events;
-    agent_clock_readable(&c->clock);
+    if (agent_clock_readable(&c->clock))
+        set_timer(c, &c->clock_knock, AGENT_CLOCK_QUIET_NS);
 }
 
 static void on_clock_knock(struct ev_loop *loop, ev_timer *w, int events)

@@ -1,12 +1,20 @@
 #!/bin/sh
 # What an agent costs that has nothing to do: from start to enrolled, memory, CPU and wake-ups, over TLS, as a
-# release. Prints a line for each, wake-ups also by the name of the thread (nng:... are nng's own).
+# release. Prints a line for each, wake-ups also by the name of the thread (nng:... are nng's own), and how many
+# of them the heartbeats and clock exchanges account for that there were meanwhile.
 #
 #   sh tests/bench/agent_idle.sh [SECONDS]          of watching (30)
 #
-# LS_BUILD is the build folder.
+# LS_BUILD is the build folder. Runs in a network namespace of its own, whose counters are of nobody else.
 set -eu
 
+if [ -z "${LS_IDLE_INSIDE:-}" ]; then
+    LS_IDLE_INSIDE=1
+    export LS_IDLE_INSIDE
+    [ "$(id -u)" -eq 0 ] || exec unshare --map-root-user --net sh "$0" "$@"
+    exec unshare --net sh "$0" "$@"
+fi
+ip link set lo up
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
 build=${LS_BUILD:-$root/build/release}
 seconds=${1:-30}
@@ -64,6 +72,11 @@ counters() {
     cat "/proc/$agent"/task/*/stat | sed 's/.*) //' | awk '{ ticks += $12 + $13 } END { printf "%d ", ticks }'
     cat "/proc/$agent"/task/*/status | awk '/^voluntary_ctxt/ { n += $2; threads++ } END { print n, threads }'
 }
+# Messages from and to the coordinator, each of them a segment, and datagrams of both: an exchange is two.
+traffic() {
+    ss -tniH "dport = :${url##*:}" | sed -n 's/.*data_segs_out:\([0-9]*\) data_segs_in:\([0-9]*\).*/in \2\nout \1/p'
+    awk '$1 == "Udp:" && $2 + 0 > 0 { print "exchanges", $2 / 2 }' /proc/net/snmp
+}
 by_name() {
     for task in "/proc/$agent"/task/*; do
         printf '%s\t%s\n' "$(cat "$task/comm")" "$(sed -n 's/^voluntary_ctxt_switches:[[:space:]]*//p' "$task/status")"
@@ -79,16 +92,34 @@ watch() {
     sleep 3
     counters >before
     by_name >names_before
+    traffic >traffic_before
     sleep "$seconds"
     counters >after
     by_name >names_after
+    traffic >traffic_after
     echo "$1: RSS $(kib status VmRSS:) KiB, PSS $(kib smaps_rollup Pss:) KiB, of its own $(kib smaps_rollup Private_Clean: Private_Dirty:) KiB;" \
         "$(paste before after | awk -v s="$seconds" -v hz="$(getconf CLK_TCK)" '{
             printf "CPU %.1f ms/s; %.1f wake-ups a second; %d threads", 1000 * ($4 - $1) / hz / s, ($5 - $2) / s, $3 }')"
     awk -F '\t' -v s="$seconds" 'NR == FNR { before[$1] = $2; next }
         $2 > before[$1] { printf "    %-16s %.2f\n", $1, ($2 - before[$1]) / s }' names_before names_after
 }
+# Nothing wakes the control thread more than once: a heartbeat that comes, one that is due, a clock exchange.
+account_for() {
+    awk '{ side = FILENAME ~ /before/ ? -1 : 1; n[$1] += side * $2 } END { for (what in n) print what, n[what] }' \
+        traffic_before traffic_after >happened
+    awk -F '[\t ]' -v s="$seconds" '
+        FILENAME == "happened" { n[$1] = $2; next }
+        { wakes[$1 ~ /^nng:/ ? "nng" : "own"] += (FILENAME ~ /before/ ? -1 : 1) * $2 }
+        END {
+            beyond = wakes["own"] - n["in"] - n["out"] - n["exchanges"]
+            printf "    of heartbeats: %.2f received, %.2f sent a second; clock exchanges in datagrams: %.2f\n",
+                n["in"] / s, n["out"] / s, n["exchanges"] / s
+            printf "    beyond these the agent itself woke up %.2f times a second; nng %.1f times for each message\n",
+                (beyond > 0 ? beyond : 0) / s, wakes["nng"] / (n["in"] + n["out"])
+        }' happened names_before names_after
+}
 watch enrolled
+account_for
 kill "$coordinator"
 wait "$coordinator" || :
 coordinator=
