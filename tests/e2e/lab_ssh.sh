@@ -67,6 +67,22 @@ expect 3 up --ssh "$server" --listen "$url" --policy policy.bad
 says err 'nonsense'
 nothing_there
 
+# A host on which the program does not run, and one whose disk cannot be written to.
+printf '#!/nowhere\n' >broken
+chmod 755 broken
+LOCKSTEP_AGENT=$LS_TMP/broken
+export LOCKSTEP_AGENT
+expect 3 up --ssh "$server" --listen "$url"
+unset LOCKSTEP_AGENT
+says err 'the program does not run here'
+says err 'install the package of lockstep'
+nothing_there
+lab exec client-1 mount -t tmpfs -o ro none "$LS_TMP/home-client-1"
+expect 3 up --ssh "$server,$clients" --listen "$url"
+says err 'Read-only file system'
+lab exec client-1 umount "$LS_TMP/home-client-1"
+nothing_there
+
 # Up, a run, down.
 expect 0 up --ssh "$server,$clients" --listen "$url"
 says err 'lockstep run PLAN --listen'
@@ -78,6 +94,8 @@ holds out 'r.trials[0].status === "done" && r.hosts.length === 3'
 books_balance out
 expect 2 up --ssh "$server" --listen "$url"
 says err 'in this fleet already'
+expect 3 up --ssh "$server" --listen "$url" --fleet another
+says err 'runs here already'
 # One more that cannot be had costs nothing of what is up.
 before=$(cat fleet/agents)
 expect 3 up --ssh "server=10.111.9.9" --listen "$url"
