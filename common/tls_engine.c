@@ -445,6 +445,12 @@ enum ls_err ls_tls_engine_start(struct ls_diag *diag)
      * replaced again. */
     if (strcmp(nng_tls_engine_name(), ENGINE_NAME) != 0)
         rv = nng_tls_engine_register(&engine);
+    if (rv == NNG_ENOTSUP)
+        return ls_fail(
+            diag, LS_EIO,
+            "TLS: this program was built for nng %d.%d, and nng %s takes engines of its own "
+            "version only: build it on this system",
+            NNG_MAJOR_VERSION, NNG_MINOR_VERSION, nng_version());
     if (rv != 0 || strcmp(nng_tls_engine_name(), ENGINE_NAME) != 0)
         return ls_fail(diag, LS_EIO,
                        "nng does not take the TLS engine of this program but uses '%s'%s%s",
