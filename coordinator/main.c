@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "common/fs.h"
-#include "common/libraries.h"
 #include "common/msg_yaml.h"
 #include "coordinator/cli.h"
+#include "coordinator/libraries.h"
 
 /* Larger blocks are the kernel's again when they are freed. Left to itself, malloc() keeps ever
  * larger ones once one was freed, between what a fleet's agents have: a sixth more memory each. */
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--version") == 0) {
         if (argc > 2 && (strcmp(argv[2], "--verbose") == 0 || strcmp(argv[2], "-v") == 0))
-            ls_libraries_print(stdout, "lockstep", NULL, 0);
+            coord_libraries_print(stdout);
         else
             (void)printf("lockstep %s\n", LS_VERSION);
         return COORD_EXIT_OK;

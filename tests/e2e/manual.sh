@@ -79,6 +79,8 @@ fi
 expect 0 "$lockstep" --version --verbose
 says out 'runs with'
 says out OpenSSL
+says out libarchive
+says out SQLite
 expect 0 "$agent" --version --verbose
 says out nghttp2
 

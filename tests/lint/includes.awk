@@ -42,9 +42,9 @@ BEGIN {
     limit["openssl/"] = "^common/(credentials|digest|identity|libraries|tls_engine)\\.c$|^common/tls_impl\\.h$|^coordinator/pki/[a-z0-9_]+\\.[ch]$|^agent/load/tls_(impl\\.h|records\\.[ch]|context\\.c|own\\.c|session\\.c)$|^agent/respond/tls\\.c$"
     limit["yaml.h"] = "^common/(msg_yaml[a-z_]*\\.[ch]|libraries\\.c)$"
     limit["hwloc.h"] = "^common/topology\\.c$"
-    limit["microhttpd.h"] = "^coordinator/web/(server\\.c|stream\\.[ch])$"
-    limit["archive"] = "^coordinator/bundle/[a-z_]+\\.c$"
-    limit["sqlite3.h"] = "^coordinator/history/[a-z_]+\\.c$"
+    limit["microhttpd.h"] = "^coordinator/(web/(server\\.c|stream\\.[ch])|libraries\\.c)$"
+    limit["archive"] = "^coordinator/(bundle/[a-z_]+|libraries)\\.c$"
+    limit["sqlite3.h"] = "^coordinator/(history/[a-z_]+|libraries)\\.c$"
     limit["liburing.h"] = "^agent/load/links/uring[a-z0-9_]*\\.[ch]$"
 }
 
