@@ -5,6 +5,8 @@
 #
 #   sh tests/e2e/package.sh PACKAGE.deb [SUITE]        (sh deploy/build.sh release; cd build/release; cpack)
 #
+# A package is for the Debian that it was built on: SUITE is bookworm, unless given.
+#
 # LS_BARE_TAR names a tarball of a bare root made before (mmdebstrap --variant=minbase SUITE TAR).
 # shellcheck disable=SC2016 # scripts for other shells
 set -eu
@@ -167,7 +169,9 @@ lab down
 
 # ---- gone: what has changed since is what a person has made, and what apt keeps of any package
 for host in $hosts; do
-    in_root "$host" sh -c 'apt-get -y purge lockstep && apt-get -y --purge autoremove && apt-get clean' \
+    # What others recommend or suggest apt keeps even where it came with this package (in Debian 13 libidn2-0 for libc6's sake).
+    in_root "$host" sh -c 'apt-get -y purge lockstep && apt-get clean && apt-get -y --purge \
+        -o APT::AutoRemove::RecommendsImportant=false -o APT::AutoRemove::SuggestsImportant=false autoremove' \
         >"$work/log/purge-$host" 2>&1 || fail "it cannot be purged on $host"
     # shellcheck disable=SC2015 # an empty list is what is hoped for
     left=$(cd "$work/upper/$host" && find . ! -type d ! -type c | sed 's|^\.||' | grep -v -E \
