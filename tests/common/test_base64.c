@@ -1,5 +1,6 @@
 #include "tests/support/test.h"
 
+#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,34 @@ static void the_examples_of_rfc_4648_hold(void **state)
         assert_int_equal(ls_base64_decode(&buf, bytes_of(cases[i][1])), LS_OK);
         assert_string_equal((const char *)buf.data + 1, cases[i][0]);
         ls_buf_fini(&buf);
+    }
+}
+
+/* Beside another encoder: all lengths that a block of any kind may end in, and around the largest
+ * piece that is appended at once. */
+static void it_writes_what_openssl_writes(void **state)
+{
+    static unsigned char data[7000];
+    static unsigned char expected[10000];
+    struct ls_rng rng;
+
+    (void)state;
+    ls_rng_init(&rng, 7, 0);
+    for (size_t i = 0; i < sizeof(data); i++)
+        data[i] = (unsigned char)ls_rng_below(&rng, 256);
+    for (size_t len = 0; len <= sizeof(data); len += len == 200 || len == 3200 ? 2800 : 1) {
+        unsigned char *copy = malloc(len + 1); /* ends with the data: reads beyond show */
+        struct ls_buf buf;
+
+        assert_non_null(copy);
+        (void)memcpy(copy + 1, data, len);
+        ls_buf_init(&buf, sizeof(expected));
+        ls_base64_encode(&buf, (struct ls_bytes){ copy + 1, len });
+        assert_int_equal(EVP_EncodeBlock(expected, data, (int)len), (int)buf.len);
+        assert_memory_equal(buf.data == NULL ? (const unsigned char *)"" : buf.data, expected,
+                            buf.len);
+        ls_buf_fini(&buf);
+        free(copy);
     }
 }
 
@@ -131,6 +160,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_examples_of_rfc_4648_hold),
+        cmocka_unit_test(it_writes_what_openssl_writes),
         cmocka_unit_test(what_is_not_base64_is_refused),
         cmocka_unit_test(any_bytes_come_back),
         cmocka_unit_test(a_full_buffer_is_out_of_memory),
