@@ -311,7 +311,7 @@ static enum ls_err take_body(struct ls_bytes in, struct ls_hist_sparse *dst, str
     struct walk walk = {
         .low = dst->low, .runs = dst->runs, .high = dst->high, .high_counts = dst->high_counts
     };
-    struct summary sum;
+    struct summary sum = { 0 };
     enum ls_err rc = take_summary(&in, &sum, diag);
 
     walk.in = in;

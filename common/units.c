@@ -342,7 +342,7 @@ const char *ls_format_share(double share, char *out, size_t out_bytes)
 {
     assert(out_bytes >= 48);
     for (int decimals = 0; decimals <= 40; decimals++) {
-        double again;
+        double again = 0;
 
         (void)snprintf(out, out_bytes, "%.*f%%", decimals, share * 100);
         if (ls_parse_share(out, &again, NULL) == LS_OK && again == share)
