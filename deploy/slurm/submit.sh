@@ -28,9 +28,13 @@ command -v sbatch >/dev/null || {
 }
 set -- --parsable --nodes="$nodes" --time="$minutes" --job-name="lockstep-$name" \
     --output="$job/job.log" --export=ALL "$@"
-[ "$cpus" -eq 0 ] || set -- --mincpus="$cpus" "$@"
+of_cpus=
+[ "$cpus" -eq 0 ] || {
+    of_cpus=" of $cpus CPUs or more"
+    set -- --mincpus="$cpus" "$@"
+}
 id=$(sbatch "$@" "$here/lockstep.sbatch") || {
-    say "slurm: the job was not taken; the plan needs $nodes nodes for $minutes minutes"
+    say "slurm: the job was not taken; the plan needs $nodes nodes$of_cpus for $minutes minutes"
     exit 3
 }
 id=${id%%;*}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A plan as a job of a Slurm cluster of four nodes: run, cancelled; with LS_E2E_LONG=1 also interrupted, a
+# A plan as a job of a Slurm cluster of four nodes: refused, run, cancelled; with LS_E2E_LONG=1 also interrupted, a
 # node taken away, its slurmd killed, and the job's time over. Each time what is saved says how it went, whatever srun says, and
 # nothing is left on any node, keys included.
 . "$(dirname -- "$0")/lib.sh"
@@ -45,6 +45,46 @@ measuring() {
 id_of_job() {
     sed -n 's/^lockstep: job \([0-9]*\): .*/\1/p' "$job.err"
 }
+
+# ---- what cannot work is said before there is any load, with what to change
+
+lab_plan 4 1s
+expect 3 slurm "$lockstep" slurm plan.yaml --job many
+says err 'the job was not taken; the plan needs 6 nodes for'
+lab_plan 2 1s
+expect 3 slurm "$lockstep" slurm plan.yaml --job wide --set fleet.cpus.server=700
+says err 'the plan needs 4 nodes of 701 CPUs or more'
+
+# refused WHY: the job ends with 3, long before everybody would have been waited for.
+refused() {
+    ended 3
+    says "$job.err" "$1"
+    ! grep -q 'to=measure' "$job"/agent-*.log || fail 'there was load'
+}
+
+# A node without the program, one whose disk cannot be written to, one that does not see the job's folder.
+printf '#!/bin/sh\nexec "%s" "$@"\n' "$agent" >program
+chmod 755 program
+mkdir apart empty
+lab exec client-3 mount --bind /dev/null "$LS_TMP/program"
+LOCKSTEP_AGENT=$LS_TMP/program
+export LOCKSTEP_AGENT
+submit gone 1s abort
+unset LOCKSTEP_AGENT
+refused "client-3: there is no $LS_TMP/program: install lockstep on every node"
+lab exec client-3 umount "$LS_TMP/program"
+# TMPDIR is the submitting host's.
+lab exec client-3 mount -t tmpfs -o ro none "$LOCKSTEP_LAB/tmp/coordinator"
+submit full 1s abort
+refused 'Read-only file system'
+says full.err '--work-dir, TMPDIR'
+lab exec client-3 umount "$LOCKSTEP_LAB/tmp/coordinator"
+lab exec client-3 mount --bind "$LS_TMP/empty" "$LS_TMP/apart"
+submit apart 1s abort
+refused "does every node have $LS_TMP/apart?"
+lab exec client-3 umount "$LS_TMP/apart"
+
+# ---- what goes well, and what does not
 
 # The plan as it is: a node for the coordinator, one for each agent, names as Slurm has them.
 submit good 1s abort
