@@ -28,13 +28,13 @@ command -v sbatch >/dev/null || {
 }
 set -- --parsable --nodes="$nodes" --time="$minutes" --job-name="lockstep-$name" \
     --output="$job/job.log" --export=ALL "$@"
-of_cpus=
+needs="the plan needs $nodes nodes for $minutes minutes"
 [ "$cpus" -eq 0 ] || {
-    of_cpus=" of $cpus CPUs or more"
+    needs="the plan needs $nodes nodes of $cpus CPUs or more for $minutes minutes"
     set -- --mincpus="$cpus" "$@"
 }
 id=$(sbatch "$@" "$here/lockstep.sbatch") || {
-    say "slurm: the job was not taken; the plan needs $nodes nodes$of_cpus for $minutes minutes"
+    say "slurm: the job was not taken; $needs"
     exit 3
 }
 id=${id%%;*}
@@ -81,7 +81,8 @@ first_is_lost() {
         awk -v first="$host" '$1 ~ /\.[0-9]/ && $2 != first { some = 1 } END { exit !some }'
 }
 
-state=PENDING
+state=
+said=
 rounds=0
 lost=0 # looks, one after the other, that found it so: a coordinator may still be writing
 while :; do
@@ -89,12 +90,19 @@ while :; do
     now=$(squeue --noheader --jobs="$id" --format='%T %r' \
         --states=PENDING,CONFIGURING,RUNNING,SUSPENDED,STOPPED,COMPLETING 2>/dev/null) || now=
     show
+    state=${now%% *}
     case $now in
     '') break ;;
-    "$state"*) ;;
+    "$said" | 'PENDING None') ;;
+    'PENDING PartitionNodeLimit' | 'PENDING PartitionTimeLimit' | 'PENDING BadConstraints')
+        # Many clusters take what can never start, and have it wait for ever.
+        say "job $id is cancelled: it cannot start (${now#* }); $needs"
+        said=$now
+        scancel "$id" || :
+        ;;
     *)
-        state=${now%% *}
-        say "job $id is $now"
+        said=$now
+        say "job $id is ${now% None}"
         ;;
     esac
     rounds=$((rounds + 1))
