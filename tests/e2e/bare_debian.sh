@@ -4,7 +4,9 @@
 #
 #   sh tests/e2e/bare_debian.sh [COMMAND...]     quickstart and tests, in the order given (both);
 #                                                each twice, the second time with nothing to install;
-#                                                units: of the tests only those without real runs
+#                                                units: of the tests only those without real runs;
+#                                                package: the Debian package, into the folder LS_BARE_OUT;
+#                                                minimal: minimal.sh, the smaller builds
 #
 # LS_BARE_SUITE is the Debian: bookworm, unless given; trixie.
 # LS_BARE_ROUNDS=1 leaves the second time out.
@@ -15,13 +17,16 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
 [ $# -gt 0 ] || set -- quickstart tests
 for word in "$@"; do
     case $word in
-    quickstart | tests | units) ;;
+    quickstart | tests | units | minimal) ;;
+    package) mkdir -p "${LS_BARE_OUT:?names the folder for the package}" ;;
     *)
-        echo "bare_debian: quickstart, tests and units are the commands, not $word" >&2
+        echo "bare_debian: quickstart, tests, units, package and minimal are the commands, not $word" >&2
         exit 2
         ;;
     esac
 done
+
+out=$(cd "${LS_BARE_OUT:-.}" && pwd)
 
 # In mount and process namespaces of its own: whatever happens, no mount and no process is left.
 if [ -z "${LS_BARE_INSIDE:-}" ]; then
@@ -86,6 +91,11 @@ for round in $rounds; do
         quickstart) run deploy/quickstart.sh ;;
         tests) run tests/run.sh ;;
         units) run 'tests/run.sh -LE "e2e|lint"' ;;
+        minimal) run 'deploy/install.sh build && sh /opt/lockstep/tests/e2e/minimal.sh' ;;
+        package)
+            run 'deploy/install.sh build package && sh /opt/lockstep/deploy/build.sh release && cd /opt/lockstep/build/release && cpack'
+            cp "$bare"/opt/lockstep/build/release/lockstep_*.deb "$out/" || failures=$((failures + 1))
+            ;;
         esac
     done
 done

@@ -9,7 +9,11 @@
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
-results=${1:-}
+results=
+[ -z "${1:-}" ] || {
+    mkdir -p "$1"
+    results=$(CDPATH='' cd -- "$1" && pwd)
+}
 work=$(mktemp -d)
 store=${LS_CONTAINER_STORE:-$work/store}
 CONTAINERS_CONF=$work/containers.conf
@@ -106,12 +110,17 @@ measuring() {
     done
     sleep 2
 }
-# ended WHAT: what the result says of it.
+# ended STATUSES REASON WHAT: what the result says of it: it ends with one of these, for that reason (-: any).
 ended() {
     code=0
     wait "$run" || code=$?
-    [ -e "out/$name/result.json" ] || fail "$1: nothing was saved"
-    say "$1: status $code; $(sed -n 's/^\[1\/1\] responder hello r1  \(\(valid\|suspect\|invalid\).*\)/\1/p' "$name.log" | tr '\n' ';')"
+    [ -e "out/$name/result.json" ] || fail "$3: nothing was saved"
+    case " $1 " in
+    *" $code "*) ;;
+    *) fail "$3: status $code instead of $1" ;;
+    esac
+    [ "$2" = - ] || grep -q "\"code\": *\"$2\"" "out/$name/result.json" || fail "$3: the result does not say $2"
+    say "$3: status $code; $(sed -n 's/^\[1\/1\] responder hello r1  \(\(valid\|suspect\|invalid\).*\)/\1/p' "$name.log" | tr '\n' ';')"
     engine rm --all --force --time 3 >/dev/null 2>&1
 }
 
@@ -123,7 +132,7 @@ for field in CapEff CapBnd Seccomp NoNewPrivs; do
     grep "^$field:" "/proc/$(engine inspect --format '{{.State.Pid}}' client-1)/status"
 done | tr '\t\n' ' '
 say '(of an agent)'
-ended 'nothing happens'
+ended '0 4' - 'nothing happens'
 grep -q '"io": *"libev"' out/well/result.json &&
     say "$(grep -o '"io_reason": *"[^"]*"' out/well/result.json | head -n 1)"
 
@@ -134,13 +143,13 @@ measuring
 engine pause server >/dev/null
 sleep 3
 engine unpause server >/dev/null
-ended 'the server is paused for 3 s'
+ended '0 4' - 'the server is paused for 3 s'
 
 agents_up
 begin unplugged
 measuring
 engine network disconnect lslab client-2
-ended 'a client is unplugged for good'
+ended 4 agent_lost 'a client is unplugged for good'
 
 agents_up
 begin replugged
@@ -148,25 +157,25 @@ measuring
 engine network disconnect lslab server
 sleep 1
 engine network connect --ip 10.89.77.10 lslab server
-ended 'the server is unplugged for 1 s'
+ended '0 4' - 'the server is unplugged for 1 s'
 
 agents_up
 begin killed
 measuring
 engine kill -s KILL server >/dev/null
-ended 'the server is killed'
+ended 3 agent_lost 'the server is killed'
 
 agents_up
 begin partition
 measuring
 pid=$(engine inspect --format '{{.State.Pid}}' client-2)
 nsenter -t "$pid" -n nft 'add table inet cut; add chain inet cut in { type filter hook input priority 0; }; add rule inet cut in tcp sport 18090 drop'
-ended 'a client hears nothing of the server any more'
+ended 4 wrong_responses 'a client hears nothing of the server any more'
 
 # Memory: what a client may have is less than its connections need.
 agents_up '--memory 10m'
 begin memory --set workloads[0].connections=8000 --set fleet.start_lead=3s
-ended 'a client with 10 MB for 4000 connections'
+ended 3 agent_lost 'a client with 10 MB for 4000 connections'
 
 # ---- what wrk says of the same: of its own it sends nothing while it waits, and so has nothing to tell
 if command -v wrk >/dev/null; then
@@ -213,5 +222,5 @@ if command -v docker-compose >/dev/null; then
 fi
 left=$(engine ps --all --quiet)
 [ -z "$left" ] || fail "left: $left"
-[ -z "$results" ] || cp -r out "$results"
+[ -z "$results" ] || cp -r out/. "$results/"
 say ok

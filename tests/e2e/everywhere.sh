@@ -10,6 +10,10 @@ LS_SOURCE=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
 LS_BUILD=${LS_BUILD:-$LS_SOURCE/build/release}
 mkdir -p "$1"
 out=$(CDPATH='' cd -- "$1" && pwd)
+[ -z "$(ls -A "$out")" ] || {
+    echo "everywhere: $out is not empty" >&2
+    exit 2
+}
 [ -z "${2:-}" ] || cp -r "$2/compose" "$out/compose"
 LS_TMP=$(mktemp -d)
 LS_HARNESS=none
@@ -34,8 +38,10 @@ for name in local lab slurm compose; do
             Math.round(t.response_time.p50_ns / 1000)).join(" ") + " us"')"
 done
 for name in lab slurm compose; do
-    [ ! -d "$out/$name" ] || {
-        printf '\n== local and %s\n' "$name"
-        "$lockstep" compare "$out/local" "$out/$name" || :
-    }
+    [ -d "$out/$name" ] || continue
+    holds "$out/$name/result.json" 'r.status === "complete" && r.trials.length === 5 && r.trials.every((t) => t.status === "done")'
+    printf '\n== local and %s\n' "$name"
+    "$lockstep" compare "$out/local" "$out/$name" >"$out/compare-$name" || : # too few runs of a crowded machine
+    cat "$out/compare-$name"
+    says "$out/compare-$name" 'hostname:'
 done

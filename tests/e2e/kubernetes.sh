@@ -74,6 +74,36 @@ for (const job of all.filter((o) => o.kind === "Job")) {
     say(pod.volumes.find((v) => v.name === "keys").projected.sources.length === job.spec.completions, "not a key for each");
   }
 }
+
+// Who may talk to whom, all policies taken together: agents dial out.
+const labels = Object.fromEntries(all.filter((o) => o.kind === "Job").map((o) => o.spec.template.metadata.labels)
+  .map((l) => [l["app.kubernetes.io/component"], l]));
+const fits = (s, l) => Object.entries(s.matchLabels ?? {}).every(([k, v]) => l[k] === v) &&
+  (s.matchExpressions ?? []).every((e) => e.operator === "In" && e.values.includes(l[e.key]));
+const who = (peer) => peer.namespaceSelector ? ["names"] : Object.keys(labels).filter((n) => fits(peer.podSelector ?? {}, labels[n]));
+const may = (name, direction) => {
+  const mine = all.filter((o) => o.kind === "NetworkPolicy" && o.spec.policyTypes.includes(direction) && fits(o.spec.podSelector, labels[name]));
+  const rules = mine.flatMap((o) => o.spec[direction.toLowerCase()] ?? []);
+  return mine.length === 0 ? "everybody" : [...new Set(rules.flatMap((r) => (r.from ?? r.to).flatMap(who)
+    .map((n) => `${n}:${(r.ports ?? []).map((p) => p.port + p.protocol).join()}`)))].sort().join(" ");
+};
+const session = ":7000TCP,7000UDP", home = `coordinator${session} names:53UDP,53TCP`;
+for (const [name, direction, wanted] of [["client", "Ingress", ""], ["client", "Egress", `${home} server:`],
+  ["server", "Ingress", "client:"], ["server", "Egress", home], ["coordinator", "Egress", ""],
+  ["coordinator", "Ingress", ["client", "coordinator", "server"].map((n) => n + session).join(" ")]]) {
+  if (may(name, direction) !== wanted) { console.log(`${name}, ${direction}: ${may(name, direction)}, not ${wanted}`); process.exitCode = 1; }
+}
+
+// What kustomize puts together is all of it, and what is mounted is what it makes or secrets.sh does.
+const kustomization = yaml.load(fs.readFileSync("kustomization.yaml", "utf8"));
+const made = kustomization.configMapGenerator.map((g) => g.name);
+const same = (a, b, what) => { if ([...a].sort().join() !== [...b].sort().join()) { console.log(`${what}: ${a} and ${b}`); process.exitCode = 1; } };
+same(kustomization.resources, process.argv.slice(2), "resources");
+const volumes = all.filter((o) => o.kind === "Job").flatMap((o) => o.spec.template.spec.volumes);
+same(new Set(volumes.filter((v) => v.configMap).map((v) => v.configMap.name)), made, "configuration");
+same(volumes.flatMap((v) => v.secret ? [v.secret.secretName] : (v.projected?.sources ?? []).map((q) => q.secret.name)),
+  ["coordinator", "server-0", "client-0", "client-1", "client-2", "client-3"].map((n) => `lockstep-${n}`), "keys");
+for (const file of kustomization.configMapGenerator.flatMap((g) => g.files)) fs.statSync(file);
 JS
 check() {
     node check.mjs "$@" && npx tsc --strict --noEmit --skipLibCheck --module nodenext --moduleResolution nodenext manifests.mts
@@ -90,6 +120,12 @@ if [ "$what" != run ]; then
     # What the manifests promise.
     # shellcheck disable=SC2086 # words
     node promises.cjs $files || fail 'a promise is not kept'
+    mkdir wrong
+    cp ./*.yaml wrong/
+    sed 's/component: client}/component: coordinator}/' network.yaml >wrong/network.yaml
+    # shellcheck disable=SC2086 # words
+    (cd wrong && ! node ../promises.cjs $files >wrong.log && grep -q '^server, Ingress: coordinator' wrong.log) ||
+        fail 'a policy that lets others in was not found'
     if command -v kubectl >/dev/null; then
         kubectl kustomize . >rendered.yaml || fail 'kustomize does not render it'
         say "kustomize renders $(grep -c '^kind:' rendered.yaml) objects"
