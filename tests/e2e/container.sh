@@ -98,7 +98,7 @@ begin() {
     engine run --rm --name coordinator --network lslab $hard -v "$work/anywhere.yaml:/plan/anywhere.yaml:ro" \
         -v "$work/keys/coordinator:/keys:ro" -v "$work/out:/results" localhost/lockstep run /plan/anywhere.yaml \
         --listen tls+tcp://0.0.0.0:7000 --keys /keys --out "/results/$name" --set schedule.repetitions=1 \
-        --set workloads[0].measure=8s --set fleet.on_agent_loss=continue "$@" >"$name.out" 2>"$name.log" &
+        --set workloads[0].measure=8s --set fleet.clients=2 --set fleet.on_agent_loss=continue "$@" >"$name.out" 2>"$name.log" &
     run=$!
 }
 measuring() {
@@ -211,7 +211,7 @@ if command -v docker-compose >/dev/null; then
     code=0
     DOCKER_HOST=unix://$work/api.sock COMPOSE_PROJECT_NAME=lslab LOCKSTEP_KEYS=$work/keys LOCKSTEP_PLAN=$work/anywhere.yaml \
         LOCKSTEP_POLICY=$work/policy.yaml LOCKSTEP_RESULTS=$work/compose-results \
-        docker-compose -f "$root/deploy/container/compose.yaml" up --scale client=2 --abort-on-container-exit \
+        docker-compose -f "$root/deploy/container/compose.yaml" up --scale client=1 --abort-on-container-exit \
         --exit-code-from coordinator >"$work/compose.log" 2>&1 || code=$?
     DOCKER_HOST=unix://$work/api.sock COMPOSE_PROJECT_NAME=lslab LOCKSTEP_KEYS=$work/keys LOCKSTEP_PLAN=$work/anywhere.yaml \
         LOCKSTEP_POLICY=$work/policy.yaml LOCKSTEP_RESULTS=$work/compose-results \
