@@ -84,10 +84,11 @@ done
 expect 0 "$lockstep" report result
 says out 'start skew'
 only_agents client-1 client-2 client-3 client-4 server-1 server-2
-lab down
-nothing_left
 
 # A loopback address is another host for each of them: refused by name, before anything is started.
 sed -i 's/^    port: /    host: 127.0.0.1\n    port: /' plan.yaml
 expect 2 lab run plan.yaml --json --out nowhere
 holds out 'r.trials.length === 0 && /would be loaded at 127.0.0.1, which agent .* takes for its own host: give the address/.test(r.error)'
+
+lab down
+nothing_left
