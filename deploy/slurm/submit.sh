@@ -96,7 +96,7 @@ while :; do
     "$said" | 'PENDING None') ;;
     'PENDING PartitionNodeLimit' | 'PENDING PartitionTimeLimit' | 'PENDING BadConstraints')
         # Many clusters take what can never start, and have it wait for ever.
-        say "job $id is cancelled: it cannot start (${now#* }); $needs"
+        say "job $id is cancelled: it cannot start (${now#* }; sinfo lists what there is); $needs"
         said=$now
         scancel "$id" || :
         ;;

@@ -50,7 +50,7 @@ id_of_job() {
 
 lab_plan 4 1s
 expect 3 slurm "$lockstep" slurm plan.yaml --job many
-says err 'it cannot start (PartitionNodeLimit); the plan needs 6 nodes for'
+says err 'it cannot start (PartitionNodeLimit; sinfo lists what there is); the plan needs 6 nodes for'
 lab_plan 2 1s
 expect 3 slurm "$lockstep" slurm plan.yaml --job wide --set fleet.cpus.server=700
 says err 'the plan needs 4 nodes of 701 CPUs or more'
@@ -72,6 +72,22 @@ submit gone 1s abort
 unset LOCKSTEP_AGENT
 refused "client-3: there is no $LS_TMP/program: install lockstep on every node"
 lab exec client-3 umount "$LS_TMP/program"
+# One that does not see the folder of the job.
+mkdir apart empty
+lab exec client-3 mount --bind "$LS_TMP/empty" "$LS_TMP/apart"
+submit apart 1s abort
+refused "client-3: $LS_TMP/apart is not seen here"
+lab exec client-3 umount "$LS_TMP/apart"
+# One on which the program does not run.
+printf '#!/bin/sh\necho "no such library" >&2\nexit 127\n' >broken
+chmod 755 broken
+lab exec client-2 mount --bind "$LS_TMP/broken" "$LS_TMP/program"
+LOCKSTEP_AGENT=$LS_TMP/program
+export LOCKSTEP_AGENT
+submit unfit 1s abort
+unset LOCKSTEP_AGENT
+refused "client-2: $LS_TMP/program does not run here: no such library"
+lab exec client-2 umount "$LS_TMP/program"
 
 # ---- what goes well, and what does not
 
@@ -93,13 +109,6 @@ holds cancelled/result/result.json '(r.status === "interrupted" && r.exit_status
     (r.exit_status === 3 && r.trials[0].reasons.some((q) => q.code === "agent_lost"))'
 
 [ "${LS_E2E_LONG:-0}" = 1 ] || exit 0
-
-# A node that does not see the folder of the job cannot say so: it is waited for.
-mkdir apart empty
-lab exec client-3 mount --bind "$LS_TMP/empty" "$LS_TMP/apart"
-submit apart 1s abort
-refused "client-3: no word of it in $LS_TMP/apart"
-lab exec client-3 umount "$LS_TMP/apart"
 
 # Ctrl-C: the coordinator is told first, and says that it was interrupted.
 submit interrupted 60s abort
