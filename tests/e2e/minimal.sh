@@ -1,5 +1,5 @@
 #!/bin/sh
-# The smaller builds: the agent alone, and lockstep without its web server. Warnings are errors, what is left out
+# The smaller builds, as releases: the agent alone, and lockstep without its web server. What is left out
 # is not loaded, who asks for it is told, and the agent alone makes a package, too. Not a ctest: it builds twice.
 #
 #   sh tests/e2e/minimal.sh
@@ -17,7 +17,7 @@ build() {
     shift
     mkdir -p "$build"
     {
-        cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DLS_WERROR=ON "$@" && cmake --build "$build"
+        cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "$@" && cmake --build "$build"
     } >"$build/log" 2>&1 || {
         tail -n 40 "$build/log"
         fail "it does not build with $*"
