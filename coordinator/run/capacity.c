@@ -110,6 +110,8 @@ void coord_search_finish(struct coord_capacity *c, bool settled, const char *fmt
     c->stage = COORD_STAGE_DONE;
     c->has_next = false;
     c->answer.settled = settled;
+    if (c->answer.limited_by == COORD_LIMITED_BY_UNKNOWN)
+        c->answer.limited_by = coord_points_limited_by(&c->p);
     va_start(ap, fmt);
     (void)vsnprintf(c->answer.why, sizeof(c->answer.why), fmt, ap);
     va_end(ap);

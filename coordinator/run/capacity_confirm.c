@@ -106,7 +106,6 @@ static void settle(struct coord_capacity *c)
         return;
     }
 
-    c->answer.limited_by = coord_points_limited_by(&c->p);
     if (coord_points_drifts(&c->p, c->confirmed_at))
         say_drift(c);
     else if (coord_points_warms_up(&c->p, limit, &first, &last))
