@@ -53,6 +53,7 @@ same 'the first of them' "$pid" "$(found '^sh -c .* twins $')"
 # shellcheck disable=SC2046 # numbers
 kill $(cut -d ' ' -f 1 left.txt)
 wait
+wait_until 20 nothing_is_left # whom they forked is not this shell's to wait for
 nothing_left
 
 same 'ports' 5 "$(free_port 5 | sort -u | grep -c '')"

@@ -70,6 +70,19 @@ in_phase() {
     grep -q "session.phase .* to=$2" "lab/log/$1.log"
 }
 
+in_phase_or_over() {
+    in_phase "$1" "$2" || ! kill -0 "$run" 2>/dev/null
+}
+
+# reaches HOST PHASE: waits until the run has come so far; one that has ended before says why.
+reaches() {
+    wait_until 120 in_phase_or_over "$@"
+    in_phase "$@" || {
+        show err lab/log/*.log
+        fail "the run has ended before: $*"
+    }
+}
+
 # The pid, out here, of a host's agent.
 agent_of() {
     lab processes "$1" | awk '/lockstep-agent/ && !/ respond / && !/supervisor/ { print $1; exit }'

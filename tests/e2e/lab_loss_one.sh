@@ -6,7 +6,7 @@
 
 others='client-1 client-3 client-4 server-1'
 case $1 in
-half_open) lab_up 4 1 --lease 2s ;;
+half_open) lab_up 4 1 --lease 3s ;;
 *) lab_up 4 1 ;;
 esac
 case $1 in
@@ -16,7 +16,7 @@ half_open) lab_plan 4 120s ;;
 *) lab_plan 4 8s ;;
 esac
 begin
-wait_until 60 in_phase client-2 measure
+reaches client-2 measure
 sleep 0.5
 victim=$(agent_of client-2)
 [ -n "$victim" ] || fail 'client-2 has no agent'

@@ -14,7 +14,7 @@ case $1 in
 cut | reject) sed -i 's/timeout: 20s/timeout: 1s/' plan.yaml ;;
 esac
 begin
-wait_until 60 in_phase client-2 measure
+reaches client-2 measure
 sleep 0.5
 target=$(lab processes server-1 | awk '/ respond / { print $1; exit }')
 [ -n "$target" ] || fail 'there is no target'

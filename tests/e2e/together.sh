@@ -6,14 +6,14 @@ begun=
 
 # together SCRIPT ARGUMENT...: begins one.
 together() {
-    script=$LS_SOURCE/tests/e2e/$1
-    one=$(printf '%s-' "$@")
-    begun="$begun $one"
-    shift
+    begins=$(printf '%s-' "$@")
+    begun="$begun $begins"
     {
+        script=$LS_SOURCE/tests/e2e/$1
+        shift
         code=0
-        "$LS_HARNESS" guard 200 sh "$script" "$@" >"$one.log" 2>&1 || code=$?
-        printf '%s\n' "$code" >"$one.status"
+        "$LS_HARNESS" guard 250 sh "$script" "$@" >"$begins.log" 2>&1 || code=$?
+        printf '%s\n' "$code" >"$begins.status"
     } &
 }
 
@@ -21,10 +21,10 @@ together() {
 all_ended() {
     failed=
     wait
-    for one in $begun; do
-        [ "$(cat "$one.status")" -eq 0 ] || {
-            show "$one.log"
-            failed="$failed $one"
+    for ended in $begun; do
+        [ "$(cat "$ended.status")" -eq 0 ] || {
+            show "$ended.log"
+            failed="$failed $ended"
         }
     done
     begun=
