@@ -13,7 +13,7 @@ enum ls_series {
     LS_SERIES_READ_DELAY,     /* our read - arrival in the kernel, of an answer's last byte */
     LS_SERIES_KERNEL_TIME,    /* that arrival - first byte sent: service time without our reading */
     LS_SERIES_DELIVERY_TIME,  /* of a room's message to a member - scheduled; within a client */
-    LS_SERIES_LOOP_LAG,       /* our coming to a request - scheduled; open loop */
+    LS_SERIES_LOOP_LAG,       /* our coming to a request - scheduled; open loop, no waves */
     LS_SERIES_COUNT
 };
 

@@ -249,7 +249,7 @@ static void admit(struct agent_engine *e, int64_t scheduled_ns, uint64_t request
     struct conn *conn;
 
     e->recorder->current->counts[part].scheduled++;
-    if (part == AGENT_MEASURE)
+    if (part == AGENT_MEASURE && !e->waves) /* sending a wave takes its time */
         engine_tally(e, LS_SERIES_LOOP_LAG, e->now_ns - scheduled_ns, 1);
     due_begins(e, scheduled_ns, 1);
     while (e->queue_len == 0 && (conn = engine_conn_take_free(e)) != NULL) {

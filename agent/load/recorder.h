@@ -8,7 +8,8 @@
  * Response and service time hold the requests of the measure window that ended as LOAD_OK or
  * LOAD_TIMEOUT (with at least the time waited): a refused or broken answer is no latency of the
  * service asked for, and is counted by its outcome instead. First byte holds those of them whose
- * answer began (with a 1xx, if there was one). Send lag holds every one sent. Read delay and
+ * answer began (with a 1xx, if there was one). Send lag holds every one sent, loop lag every one
+ * that an open loop scheduled; a wave, which takes its time to send, is not late. Read delay and
  * kernel time hold those whose last byte the kernel has stamped. Connect and handshake
  * time hold the connections opened before the load, told with the first slice of the measure
  * window, and those opened in that window; what the warm-up opens is left out.

@@ -319,8 +319,8 @@ static bool is_without_folder(const Ls__Trial *trial)
 
 static void check_trial(struct verify *v, const Ls__Trial *trial)
 {
-    /* A search's trial is its last confirmation, a ladder's its best rung; to which the whole was
-     * added later, with what is to be said of it. */
+    /* A search's trial is what confirms its answer, a ladder's its best rung; to which the whole
+     * was added later, with what is to be said of it. */
     static const char *const added[] = { "capacity", "ladder", NULL };
     static const char *const added_to_parts[] = { "capacity", "ladder",  "load",
                                                   "reasons",  "verdict", NULL };

@@ -1,7 +1,6 @@
 #include "coordinator/run/capacity.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,17 +13,18 @@
 
 #define TAIL_SEARCH 30.0 /* as COORD_CAPACITY_TAIL_BRACKET, of those near the crossing */
 
-#define STEP_LEAST      0.02 /* of a rate, on either side of the crossing */
-#define STEP_MOST       0.10
-#define FAR             2.0  /* from one rate of a bracket to the next, and ... */
-#define NEAR            1.25 /* ... where there seemed to be one, or where it broke by little */
-#define STRUCK_NEAR     0.01 /* of a rate: the same one again */
-#define CLIENT_NEAR     1.05 /* of what holds: no use in asking what the clients can do between */
-#define CLIENT_LOWER    0.9  /* of a rate that they cannot keep up for a confirmation */
-#define DEATHS_MOST     3u
-#define DISTURBED_MOST  3u  /* probes that are made again because a client stood still */
-#define DISTURBED_SHARE 0.5 /* from which on a server is overloaded, whatever the client did */
-#define USELESS_MOST    6u  /* probes that told nothing */
+#define STEP_LEAST     0.02 /* of a rate, on either side of the crossing */
+#define STEP_MOST      0.10
+#define FAR            2.0  /* from one rate of a bracket to the next, and ... */
+#define NEAR           1.25 /* ... where there seemed to be one, or where it broke by little */
+#define STRUCK_NEAR    0.01 /* of a rate: the same one again */
+#define CLIENT_NEAR    1.05 /* of what holds: no use in asking what the clients can do between */
+#define CLIENT_LOWER   0.9  /* of a rate that they cannot keep up for a confirmation */
+#define DEATHS_MOST    3u
+#define DISTURBED_MOST 3u /* probes that are made again because a client stood still */
+#define DISTURBED_SHARE \
+    0.5                 /* of what is not allowed: a server is overloaded, whatever a client did */
+#define USELESS_MOST 6u /* probes that told nothing */
 
 static const char *const kind_names[] = { "bracket", "search", "confirm", "above" };
 static_assert(LS_ARRAY_LEN(kind_names) == COORD_PROBE_KIND_COUNT, "a name for each kind");
@@ -110,7 +110,7 @@ void coord_search_finish(struct coord_capacity *c, bool settled, const char *fmt
     c->stage = COORD_STAGE_DONE;
     c->has_next = false;
     c->answer.settled = settled;
-    if (c->answer.limited_by == COORD_LIMITED_BY_UNKNOWN)
+    if (c->answer.limited_by == COORD_LIMITED_BY_UNKNOWN && isfinite(c->p.breaks))
         c->answer.limited_by = coord_points_limited_by(&c->p);
     va_start(ap, fmt);
     (void)vsnprintf(c->answer.why, sizeof(c->answer.why), fmt, ap);
@@ -119,14 +119,23 @@ void coord_search_finish(struct coord_capacity *c, bool settled, const char *fmt
         add_change(c);
 }
 
+/* For the confirmations that follow on a probe of this stage. */
+static int64_t reserved_ns(const struct coord_capacity *c)
+{
+    double rate = coord_points_candidate(&c->p);
+    int64_t one = rate > 0 ? coord_search_confirm_ns(c, rate) : c->set.confirm_ns;
+
+    return (one + c->set.overhead_ns) * (c->stage < COORD_STAGE_CONFIRM    ? 2
+                                         : c->stage == COORD_STAGE_CONFIRM ? 1
+                                                                           : 0);
+}
+
 bool coord_search_can_afford(const struct coord_capacity *c, int64_t window_ns)
 {
-    int64_t both =
-        c->stage >= COORD_STAGE_CONFIRM ? 0 : 2 * (c->set.confirm_ns + c->set.overhead_ns);
-
-    return c->used_ns + window_ns + c->set.overhead_ns + both <= c->set.budget_ns &&
+    return c->used_ns + window_ns + c->set.overhead_ns + reserved_ns(c) <= c->set.budget_ns &&
            c->p.count + 3 < COORD_CAPACITY_PROBES_MAX;
 }
+
 /* ---- stages */
 
 /* A limit that no probe here is long enough to see: says how long they would have to be. */
@@ -320,12 +329,11 @@ static bool was_disturbed(const struct coord_capacity *c, const struct coord_cap
 
     for (uint32_t k = 0; k < c->p.limit_count; k++) {
         const struct coord_capacity_limit *limit = &c->p.limits[k];
-        double share = t->breaking[k] / t->requests;
+        double share = t->breaking[k] / t->requests, allowed = limit->allowed_share;
 
-        if (share >= DISTURBED_SHARE)
+        if (share >= allowed + DISTURBED_SHARE * (1 - allowed))
             return false;
-        broke |= limit->limit_ns > 0 && seen->client_late_ns > limit->limit_ns &&
-                 share > limit->allowed_share;
+        broke |= limit->limit_ns > 0 && seen->client_late_ns > limit->limit_ns && share > allowed;
     }
     return broke && c->disturbed < DISTURBED_MOST &&
            coord_search_can_afford(c, c->p.points[at].probe.window_ns);
@@ -350,17 +358,16 @@ static void useless(struct coord_capacity *c, const struct coord_capacity_point 
                             c->p.holds > 0 ? "; below that the limits were seen to hold" : "");
         return;
     }
-    if (c->stage == COORD_STAGE_END) {
-        coord_search_end_seen(c);
-        return;
-    }
-    if (!died && point->limited_by == COORD_LIMITED_BY_CLIENT) {
+    if (!died && point->limited_by == COORD_LIMITED_BY_CLIENT && c->stage != COORD_STAGE_END) {
         client_was_the_limit(c, &point->probe);
         return;
     }
     if (c->useless >= USELESS_MOST || !coord_search_can_afford(c, point->probe.window_ns)) {
-        coord_search_finish(c, false, "%u probes told nothing, the last at %g/s", c->useless,
-                            point->probe.rate_per_s);
+        if (c->stage == COORD_STAGE_END)
+            coord_search_settle(c); /* as it would be without that look */
+        else
+            coord_search_finish(c, false, "%u probes told nothing, the last at %g/s", c->useless,
+                                point->probe.rate_per_s);
         return;
     }
     coord_search_plan(c, point->probe.kind, point->probe.rate_per_s,
@@ -419,7 +426,7 @@ static void go_on(struct coord_capacity *c)
     else if (c->stage == COORD_STAGE_ABOVE)
         coord_search_above(c, at);
     else if (c->stage == COORD_STAGE_END)
-        coord_search_end_seen(c);
+        coord_search_end_seen(c, at);
     else if (c->stage == COORD_STAGE_SEARCH)
         coord_search_narrow(c);
     else if (point->verdict == COORD_UNCLEAR && c->p.holds <= 0 && !isfinite(c->p.breaks))
@@ -474,6 +481,8 @@ void coord_capacity_answer(const struct coord_capacity *c, struct coord_capacity
     *out = c->answer;
     if (c->p.count > 0)
         out->hosts = c->p.points[c->confirmed > 0 ? c->confirmed_at : c->p.count - 1].probe.hosts;
+    out->confirmed = c->confirmed > 0;
+    out->confirmed_at = c->confirmed_at;
     if (c->unresolved)
         return;
     out->rate_per_s = best > 0 ? best : coord_points_candidate(&c->p);

@@ -13,7 +13,11 @@
  * 1954). Where shares jump from nothing to everything, as at a hard ceiling, there is nothing to
  * fit and the bracket is halved until it is narrow enough.
  *
- *     bracket -> search -> confirm at the rate found, and just above it -> done
+ *     bracket -> search -> confirm at the rate found, and just above it -> its end -> done
+ *
+ * The end of an interval that no line gives, but one short probe, is looked at once more for as
+ * long as a confirmation, if there is time. Of probes at one rate that contradict each other the
+ * longer one counts; one in which a client stood still for longer than a limit is made again.
  *
  * Client hosts are taken as they are needed (capacity_hosts.h): where a probe was the clients'
  * limit and not the server's, it is made again with more of them.
@@ -120,16 +124,20 @@ struct coord_capacity_point {
     double share;           /* that broke it */
     double share_error;     /* one standard deviation of that, from the batches */
     int64_t client_late_ns; /* for how long one stood still, if it is useless for that; else 0 */
+    bool overruled;         /* a longer one at the same rate says the contrary, and counts */
 };
 
 struct coord_capacity_answer {
-    bool settled; /* the interval is as narrow as asked, and both confirmations agree with it */
-    bool found;   /* there is a rate at all */
+    bool settled;      /* the interval is as narrow as asked, and what was seen for long agrees: the
+                        * limits held at the rate, and were broken above it and at the interval's end */
+    bool found;        /* there is a rate at all */
     double rate_per_s; /* the largest that was confirmed; found without settled: the best guess */
     double low_per_s;  /* 95 % interval of where the limits begin to break */
     double high_per_s;
     enum coord_limited_by limited_by; /* CLIENT: the rate is a lower bound */
     uint32_t hosts;                   /* client hosts that it took */
+    bool confirmed;                   /* by a probe of full length, ... */
+    size_t confirmed_at;              /* ... which is this one of the points */
     char why[320];                    /* one sentence: settled by what, or not for what reason */
 };
 

@@ -4,7 +4,6 @@
 #include "coordinator/run/capacity_internal.h"
 #include "coordinator/run/capacity_points.h"
 
-#define REFUTES_LENGTH   2
 #define NOTHING_CLUSTERS 3.0 /* exp(-3) is a twentieth */
 
 /* How far a point is above its limits: 1 is just met. Beyond a few it is the same how far. */
@@ -18,19 +17,26 @@ static double excess(const struct coord_points *c, size_t at)
     return fmin(most, COORD_POINTS_EXCESS_MOST);
 }
 
+static bool contradicts(const struct coord_points *c, size_t longer, size_t at)
+{
+    enum coord_capacity_verdict verdict = c->points[at].verdict;
+
+    return (verdict == COORD_BREAKS && excess(c, longer) <= 1) ||
+           (verdict == COORD_HOLDS && excess(c, longer) > 1);
+}
+
 /* Of two that contradict each other at one rate the longer one counts: something has disturbed the
  * short one, or it was too short. */
-static bool is_refuted(const struct coord_points *c, size_t at)
+static bool is_overruled(const struct coord_points *c, size_t at)
 {
-    const struct coord_capacity_point *point = &c->points[at];
+    const struct coord_capacity_probe *probe = &c->points[at].probe;
 
     for (size_t i = 0; i < c->count; i++) {
         const struct coord_capacity_point *other = &c->points[i];
 
-        if (other->probe.rate_per_s == point->probe.rate_per_s &&
-            other->probe.window_ns >= REFUTES_LENGTH * point->probe.window_ns &&
-            ((point->verdict == COORD_BREAKS && other->verdict == COORD_HOLDS) ||
-             (point->verdict == COORD_HOLDS && other->verdict == COORD_BREAKS)))
+        if (other->verdict != COORD_USELESS && other->probe.rate_per_s == probe->rate_per_s &&
+            other->probe.window_ns / COORD_POINTS_OVERRULES >= probe->window_ns &&
+            contradicts(c, i, at))
             return true;
     }
     return false;
@@ -44,7 +50,7 @@ static size_t by_rate(const struct coord_points *c, size_t *out)
     for (size_t i = 0; i < c->count; i++) {
         size_t k;
 
-        if (c->points[i].verdict == COORD_USELESS || is_refuted(c, i))
+        if (c->points[i].verdict == COORD_USELESS || c->points[i].overruled)
             continue;
         for (k = n++;
              k > 0 && c->points[out[k - 1]].probe.rate_per_s > c->points[i].probe.rate_per_s; k--)
@@ -208,7 +214,7 @@ static void find_surely_breaks(struct coord_points *c, const size_t *order, size
 
         while (end < n && c->points[order[end]].probe.rate_per_s <= blocks[i].most)
             end++;
-        if (together_break(c, order, from, end - 1)) {
+        if (blocks[i].excess > 1 && together_break(c, order, from, end - 1)) {
             c->surely_breaks = blocks[i].most;
             return;
         }
@@ -219,9 +225,12 @@ static void find_surely_breaks(struct coord_points *c, const size_t *order, size
 void coord_points_bracket(struct coord_points *c)
 {
     struct block blocks[COORD_CAPACITY_PROBES_MAX];
-    size_t order[COORD_CAPACITY_PROBES_MAX], n = by_rate(c, order);
-    size_t block_count = pool_violators(c, order, n, blocks);
+    size_t order[COORD_CAPACITY_PROBES_MAX], n, block_count;
 
+    for (size_t i = 0; i < c->count; i++)
+        c->points[i].overruled = c->points[i].verdict != COORD_USELESS && is_overruled(c, i);
+    n = by_rate(c, order);
+    block_count = pool_violators(c, order, n, blocks);
     c->surely_holds = 0;
     find_bracket(c, blocks, block_count);
     find_surely_breaks(c, order, n, blocks, block_count);
@@ -235,8 +244,8 @@ double coord_points_held_below(const struct coord_points *c, double rate_per_s)
     for (size_t i = 0; i < c->count; i++) {
         double rate = c->points[i].probe.rate_per_s;
 
-        if (c->points[i].verdict != COORD_USELESS && rate < rate_per_s && rate < c->breaks &&
-            excess(c, i) <= 1)
+        if (c->points[i].verdict != COORD_USELESS && !c->points[i].overruled && rate < rate_per_s &&
+            rate < c->breaks && excess(c, i) <= 1)
             most = fmax(most, rate);
     }
     return most;
@@ -250,8 +259,8 @@ bool coord_points_changed(const struct coord_points *c, bool *out_worse, double 
             bool worse = c->points[later].verdict == COORD_BREAKS;
             size_t held = worse ? before : later, broke = worse ? later : before;
 
-            if (c->points[held].verdict != COORD_HOLDS ||
-                c->points[broke].verdict != COORD_BREAKS ||
+            if (c->points[held].verdict != COORD_HOLDS || c->points[held].overruled ||
+                c->points[broke].verdict != COORD_BREAKS || c->points[broke].overruled ||
                 c->points[held].probe.rate_per_s < c->points[broke].probe.rate_per_s)
                 continue;
             *out_worse = worse;

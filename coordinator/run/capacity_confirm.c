@@ -9,7 +9,7 @@
 #define LOWER_MOST    0.5   /* by which one is below another that was not confirmed */
 #define BURST_LEAST   100.0 /* answers beyond a limit that come together: worth a word */
 
-static int64_t confirm_window(const struct coord_capacity *c, double rate)
+int64_t coord_search_confirm_ns(const struct coord_capacity *c, double rate)
 {
     int64_t seen_ns = coord_search_window_ns(c, rate, COORD_CAPACITY_TAIL_BRACKET);
 
@@ -20,7 +20,7 @@ void coord_search_confirm(struct coord_capacity *c, double rate)
 {
     c->stage = COORD_STAGE_CONFIRM;
     c->confirms++;
-    coord_search_plan(c, COORD_PROBE_CONFIRM, rate, confirm_window(c, rate));
+    coord_search_plan(c, COORD_PROBE_CONFIRM, rate, coord_search_confirm_ns(c, rate));
 }
 
 /* The confirmation held over all, but not evenly. */
@@ -69,34 +69,51 @@ static void say_scatter(struct coord_capacity *c)
             budget_s, c->p.limits[limit].name, burst);
 }
 
-/* Without a line the interval ends where it was broken. If no probe of full length has seen that, a
- * moment of the machine's may have been it: a server near its limit is long in coming back. Is
- * there time to see it once more? */
+/* Without a line the interval ends where it was broken. If no probes of a confirmation's length
+ * have seen that, a moment of the machine's may have been it: a server near its limit is long in
+ * coming back. Is there time to see it once more, for so long that it counts whatever they said? */
 static bool look_at_end(struct coord_capacity *c)
 {
     double end = c->p.surely_breaks;
-    int64_t window_ns = confirm_window(c, end), seen_ns = 0;
+    int64_t window_ns = coord_search_confirm_ns(c, end), seen_ns = 0;
 
     if (c->p.fitted || c->end_at == end)
         return false;
     for (size_t i = 0; i < c->p.count; i++) {
-        if (c->p.points[i].probe.rate_per_s == end && c->p.points[i].verdict != COORD_USELESS)
-            seen_ns += c->p.points[i].probe.window_ns;
+        const struct coord_capacity_point *point = &c->p.points[i];
+
+        if (point->probe.rate_per_s == end && point->verdict != COORD_USELESS)
+            seen_ns += point->probe.window_ns;
     }
-    if (seen_ns >= window_ns || !coord_search_can_afford(c, window_ns))
+    if (seen_ns >= window_ns)
         return false;
+    window_ns =
+        window_ns > COORD_POINTS_OVERRULES * seen_ns ? window_ns : COORD_POINTS_OVERRULES * seen_ns;
     c->end_at = end;
+    if (!coord_search_can_afford(c, window_ns))
+        return false;
     c->stage = COORD_STAGE_END;
     coord_search_plan(c, COORD_PROBE_SEARCH, end, window_ns);
     return true;
 }
 
-static void settle(struct coord_capacity *c)
+/* The limit that the latest probe which told anything was judged by. */
+static uint32_t limit_of(const struct coord_points *p)
 {
-    bool narrow = coord_points_narrow(&c->p);
-    uint32_t limit = c->p.fitted ? c->p.fit_limit : c->p.points[c->p.count - 1].limit;
+    for (size_t i = p->count; !p->fitted && i-- > 0;) {
+        if (p->points[i].verdict != COORD_USELESS)
+            return p->points[i].limit;
+    }
+    return p->fit_limit;
+}
+
+void coord_search_settle(struct coord_capacity *c)
+{
+    bool narrow = coord_points_narrow(&c->p) && c->broke_above > c->confirmed;
+    uint32_t limit = limit_of(&c->p);
     double first, last;
-    int64_t more_ns = c->set.probe_ns + 2 * (c->set.confirm_ns + 2 * c->set.overhead_ns);
+    int64_t more_ns =
+        c->set.probe_ns + 2 * (coord_search_confirm_ns(c, c->confirmed) + 2 * c->set.overhead_ns);
 
     if (narrow && look_at_end(c))
         return;
@@ -127,11 +144,17 @@ static void settle(struct coord_capacity *c)
         say_scatter(c);
 }
 
-void coord_search_end_seen(struct coord_capacity *c)
+void coord_search_end_seen(struct coord_capacity *c, size_t at)
 {
-    if (c->p.surely_breaks <= c->end_at)
-        c->broke_above = c->end_at;
-    settle(c);
+    double end = c->p.points[at].probe.rate_per_s;
+
+    if (coord_points_within(&c->p, at)) { /* as good as a confirmation, of a higher rate */
+        c->confirmed = end;
+        c->confirmed_at = at;
+    } else if (c->p.surely_breaks <= end) {
+        c->broke_above = end;
+    }
+    coord_search_settle(c);
 }
 
 /* What to try to confirm after a confirmation failed. What is known to hold may be far below, which
@@ -147,6 +170,21 @@ static double lower_than(const struct coord_capacity *c, const struct coord_capa
         return fmin(candidate, rate * (1 - c->set.precision));
     /* Each time by twice as much: short probes may have been too kind. */
     return fmin(candidate, rate * (1 - fmin(c->set.precision * exp2(c->refusals - 1), LOWER_MOST)));
+}
+
+/* What confirmations take was kept for them; what is more than that may be too much. */
+static void go_above(struct coord_capacity *c, double rate)
+{
+    int64_t window_ns = coord_search_confirm_ns(c, rate);
+
+    c->stage = COORD_STAGE_ABOVE;
+    if (c->used_ns + window_ns <= c->set.budget_ns)
+        coord_search_plan(c, COORD_PROBE_ABOVE, rate, window_ns);
+    else
+        coord_search_finish(c, false,
+                            "the budget of %.0f s was used up: the limits held at %g/s, and there "
+                            "was no time to see them broken at %g/s",
+                            (double)c->set.budget_ns / 1e9, c->confirmed, rate);
 }
 
 void coord_search_confirmed(struct coord_capacity *c, size_t at)
@@ -166,9 +204,7 @@ void coord_search_confirmed(struct coord_capacity *c, size_t at)
                                                                          : "was allowed");
             return;
         }
-        c->stage = COORD_STAGE_ABOVE;
-        coord_search_plan(c, COORD_PROBE_ABOVE, rate * (1 + c->set.above),
-                          confirm_window(c, rate * (1 + c->set.above)));
+        go_above(c, rate * (1 + c->set.above));
         return;
     }
     if (c->confirmed >= rate)
@@ -177,7 +213,7 @@ void coord_search_confirmed(struct coord_capacity *c, size_t at)
     c->refusals++;
     lower = lower_than(c, &c->p.points[at]);
     if (c->confirms < COORD_SEARCH_CONFIRMS_MOST && lower >= c->set.least_per_s &&
-        coord_search_can_afford(c, 2 * c->set.confirm_ns + c->set.overhead_ns))
+        coord_search_can_afford(c, coord_search_confirm_ns(c, lower)))
         coord_search_confirm(c, lower);
     else
         coord_search_finish(
@@ -209,7 +245,7 @@ void coord_search_above(struct coord_capacity *c, size_t at)
 {
     if (!coord_points_within(&c->p, at)) {
         c->broke_above = c->p.points[at].probe.rate_per_s;
-        settle(c);
+        coord_search_settle(c);
         return;
     }
     c->stage = COORD_STAGE_SEARCH;

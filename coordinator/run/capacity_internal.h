@@ -10,6 +10,7 @@
 #define COORD_POINTS_DEVIATIONS     2.5 /* beyond which a probe alone decides */
 #define COORD_POINTS_EXCESS_MOST    5.0 /* of what is allowed; beyond it is the same how far */
 #define COORD_POINTS_TREND          0.5 /* of the allowed share */
+#define COORD_POINTS_OVERRULES      2   /* times as long: of two at one rate, the one that counts */
 
 /* capacity_check.c: as coord_capacity_create. */
 enum ls_err coord_capacity_check(const struct coord_capacity_settings *settings,
@@ -22,7 +23,8 @@ double coord_points_distance(const struct coord_points *c, uint32_t limit, doubl
 /* Of a coarse limit that is not broken, no more is asked. */
 bool coord_points_is_looked_at(const struct coord_points *c, uint32_t limit, double far);
 
-/* capacity_bracket.c: holds, breaks, and both for sure; of points that have been judged. */
+/* capacity_bracket.c: who is overruled, holds, breaks, and both for sure; of points that have been
+ * judged. */
 void coord_points_bracket(struct coord_points *c);
 
 #endif

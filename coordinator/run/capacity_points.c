@@ -12,6 +12,7 @@
 #define INFORMATIVE_RATE   0.25 /* ... at a rate this near to the crossing, as a share */
 #define POINTS_LEAST       4u   /* that an answer by a line rests on */
 #define TREND_DEVIATIONS   3.0
+#define SPARE_LEAST        0.05 /* of the rate where it breaks, which is not known any better */
 
 static double odds_between(double share, double allowed)
 {
@@ -24,7 +25,8 @@ static bool informative(const struct coord_points *c, size_t at, uint32_t limit,
     double allowed = c->limits[limit].allowed_share, share = t->breaking[limit] / t->requests;
     bool near = around > 0 && fabs(c->points[at].probe.rate_per_s / around - 1) <= INFORMATIVE_RATE;
 
-    if (c->points[at].verdict == COORD_USELESS || t->requests <= 0 || share >= 1)
+    if (c->points[at].verdict == COORD_USELESS || c->points[at].overruled || t->requests <= 0 ||
+        share >= 1)
         return false;
     if (around > 0 ? !near : t->breaking[limit] < INFORMATIVE_LEAST)
         return false;
@@ -63,12 +65,13 @@ static void pool_dispersion(struct coord_points *c)
  */
 static double dispersion_at(const struct coord_points *c, uint32_t limit, double rate_per_s)
 {
-    double per_s = c->dispersion_per_s[limit], share = rate_per_s / per_s;
+    double per_s = c->dispersion_per_s[limit], least = SPARE_LEAST * c->breaks, share;
 
     if (per_s <= rate_per_s)
         return c->dispersion[limit];
-    if (per_s < c->breaks && isfinite(c->breaks))
-        share *= (c->breaks - per_s) / (c->breaks - rate_per_s);
+    share = rate_per_s / per_s;
+    if (isfinite(c->breaks))
+        share *= fmax(c->breaks - per_s, least) / fmax(c->breaks - rate_per_s, least);
     return 1 + (c->dispersion[limit] - 1) * share;
 }
 
@@ -168,14 +171,17 @@ static void judge(struct coord_points *c, size_t at)
                                                         : COORD_UNCLEAR;
 }
 
+/* Twice: what a point is worth depends on where the others say that it breaks. */
 void coord_points_judge(struct coord_points *c)
 {
-    pool_dispersion(c);
-    for (size_t i = 0; i < c->count; i++) {
-        if (c->points[i].verdict != COORD_USELESS)
-            judge(c, i);
+    for (unsigned pass = 0; pass < 2; pass++) {
+        pool_dispersion(c);
+        for (size_t i = 0; i < c->count; i++) {
+            if (c->points[i].verdict != COORD_USELESS)
+                judge(c, i);
+        }
+        coord_points_bracket(c);
     }
-    coord_points_bracket(c);
     fit_all(c);
 }
 
@@ -270,7 +276,7 @@ enum coord_limited_by coord_points_limited_by(const struct coord_points *c)
     for (size_t i = 0; i < c->count; i++) {
         enum coord_limited_by by = c->points[i].limited_by;
 
-        if (c->points[i].verdict != COORD_BREAKS)
+        if (c->points[i].verdict != COORD_BREAKS || c->points[i].overruled)
             continue;
         counts[by]++;
         if (counts[by] >= counts[best])

@@ -199,14 +199,14 @@ enum ls_err coord_capacity_result_take(Ls__CapacityResult *result, struct coord_
 
 /* ---- what it comes to */
 
-/* Of the latest probe that the answer agrees with, or of the latest. */
+/* Of the latest probe that the answer agrees with; nothing: of no probe in particular. */
 static const char *cause_of(const Ls__CapacityResult *result)
 {
     for (size_t i = result->n_probes; i-- > 0;) {
         if (strcmp(result->probes[i]->limited_by, result->limited_by) == 0)
             return result->probes[i]->limited_why;
     }
-    return result->n_probes > 0 ? result->probes[result->n_probes - 1]->limited_why : "";
+    return "";
 }
 
 /* Latency over the rate, up to where the limits break: an overload would dwarf all else. */

@@ -52,7 +52,7 @@ struct coord_capacity {
 /* The window in which that many clusters of requests break the strictest limit if it is just met.
  */
 int64_t coord_search_window_ns(const struct coord_capacity *c, double rate_per_s, double tail);
-/* Is there time for a probe, and for both confirmations if they are still to come? */
+/* Is there time for a probe, and for those confirmations that are still to come? */
 bool coord_search_can_afford(const struct coord_capacity *c, int64_t window_ns);
 /* The next probe. */
 void coord_search_plan(struct coord_capacity *c, enum coord_capacity_kind kind, double rate,
@@ -67,12 +67,16 @@ void coord_search_narrow(struct coord_capacity *c);
 
 /* ---- capacity_confirm.c */
 
+/* The window of a confirmation at that rate. */
+int64_t coord_search_confirm_ns(const struct coord_capacity *c, double rate);
 /* A run of full length at that rate. */
 void coord_search_confirm(struct coord_capacity *c, double rate);
-/* What follows from it, from the one above it, and from the one at the interval's upper end; the
- * first two are the point at. */
+/* What follows from it, from the one above it, and from the one at the interval's upper end, each
+ * the point at. */
 void coord_search_confirmed(struct coord_capacity *c, size_t at);
 void coord_search_above(struct coord_capacity *c, size_t at);
-void coord_search_end_seen(struct coord_capacity *c);
+void coord_search_end_seen(struct coord_capacity *c, size_t at);
+/* What was confirmed is the answer, or the search goes on. */
+void coord_search_settle(struct coord_capacity *c);
 
 #endif

@@ -132,7 +132,7 @@ static bool is_busy(const Ls__Trial *trial, struct coord_cause *out)
 static bool is_void(const Ls__Trial *trial, struct coord_cause *out)
 {
     static const char *const codes[] = { "generator_limited", "generator_stalled",
-                                         "client_foreign_cpu", "read_delay" };
+                                         "client_foreign_cpu", "read_delay", "send_lag" };
 
     for (size_t i = 0; i < LS_ARRAY_LEN(codes); i++) {
         const Ls__Reason *reason =

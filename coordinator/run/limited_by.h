@@ -31,8 +31,8 @@ struct coord_cause_input {
 /* Of an open loop whose limits all held the client was not the limit, however late it was: its
  * lateness is part of the response times. Where one broke, it was if it was late by a good part of
  * that limit (at its percentile) in reading what had arrived (read_delay) or in coming to what was
- * due (loop_lag), or had no CPU
- * left, unless most connections were in flight, and the larger part of that time at the server. */
+ * due (loop_lag), or had no CPU left, unless most connections were in flight, and the larger part
+ * of that time at the server. */
 void coord_limited_by(const Ls__Trial *trial, const struct coord_cause_input *in,
                       struct coord_cause *out);
 /* Do all limits hold, by what was counted alone? */

@@ -1,5 +1,5 @@
 /* A trial that looks for the largest rate at which limits hold: its probes are trials of their own,
- * each with a folder, and the last confirmation becomes the trial of the result. */
+ * each with a folder, and the one that confirms the answer becomes the trial of the result. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ struct search {
     size_t limit_count;
     struct coord_capacity *capacity; /* owned */
     Ls__CapacityResult *result;      /* owned */
-    Ls__Trial *kept;                 /* owned: the latest confirmation, or any probe at first */
+    Ls__Trial *kept;                 /* owned: what confirms the answer, or the latest probe */
     bool kept_is_confirmation;
     int64_t began_ns;
 };
@@ -132,12 +132,17 @@ static void say_probe(const struct search *s)
                         say_bounds(s, bounds, sizeof(bounds)));
 }
 
-/* The latest confirmation stands for the search; before there is one, the latest probe. */
-static void keep(struct search *s, enum coord_capacity_kind kind, Ls__Trial *trial)
+/* What confirms the answer as it is now stands for the search; where nothing does, the latest
+ * probe.
+ */
+static void keep(struct search *s, uint32_t index, Ls__Trial *trial)
 {
-    bool confirmation = kind == COORD_PROBE_CONFIRM;
+    struct coord_capacity_answer answer;
+    bool confirmation;
 
-    if (s->kept_is_confirmation && !confirmation) {
+    coord_capacity_answer(s->capacity, &answer);
+    confirmation = answer.confirmed && answer.confirmed_at == index;
+    if (s->kept_is_confirmation && answer.confirmed && !confirmation) {
         ls__trial__free_unpacked(trial, NULL);
         return;
     }
@@ -184,7 +189,7 @@ static enum ls_err run_probe(struct search *s, const struct coord_capacity_probe
     rc = coord_capacity_result_take(s->result, s->capacity, &watched, measured, diag);
     if (rc == LS_OK)
         say_probe(s);
-    keep(s, probe->kind, measured);
+    keep(s, probe->index, measured);
     return rc;
 }
 

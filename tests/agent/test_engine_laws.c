@@ -186,6 +186,7 @@ static void how_long_a_wave_takes_to_send_is_send_lag(void **state)
     fake_check_over(&run);
     assert_int_equal(ls_hist_min(run.sum.series[LS_SERIES_SEND_LAG]), 0);
     assert_true(ls_hist_max(run.sum.series[LS_SERIES_SEND_LAG]) >= 3000);
+    assert_int_equal(ls_hist_count(run.sum.series[LS_SERIES_LOOP_LAG]), 0); /* it is not late */
     fake_fini(&run);
 }
 

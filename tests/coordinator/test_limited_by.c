@@ -206,6 +206,9 @@ static void a_client_is_the_limit_by_what_voids_the_trial(void **state)
     sample_reason(rig.trial, LS__VERDICT__VERDICT_INVALID, "generator_limited", "it was busy");
     expect(&rig, COORD_LIMITED_BY_CLIENT, "it was busy");
     rig_init(&rig);
+    sample_reason(rig.trial, LS__VERDICT__VERDICT_INVALID, "send_lag", "it came late");
+    expect(&rig, COORD_LIMITED_BY_CLIENT, "it came late");
+    rig_init(&rig);
     sample_reason(rig.trial, LS__VERDICT__VERDICT_INVALID, "generator_limited", "it was busy");
     rig.trial->read_delay = delay(MS); /* but in time, by the limit of 10 ms */
     expect(&rig, COORD_LIMITED_BY_UNKNOWN, "");
