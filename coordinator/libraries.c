@@ -1,6 +1,8 @@
 #include "coordinator/libraries.h"
 
+#ifdef LS_BUILT_BUNDLES /* not with LS_BUILD_BUNDLES=OFF */
 #include <archive.h>
+#endif
 #ifdef LS_BUILT_MICROHTTPD /* not with LS_BUILD_WEB=OFF */
 #include <microhttpd.h>
 #endif
@@ -9,6 +11,7 @@
 #include "common/attr.h"
 #include "common/libraries.h"
 
+#ifdef LS_BUILT_BUNDLES
 static const char *run_archive(char *out, size_t out_bytes)
 {
     int version = archive_version_number(); /* 3006002 is 3.6.2 */
@@ -17,6 +20,7 @@ static const char *run_archive(char *out, size_t out_bytes)
                    version % 1000);
     return out;
 }
+#endif
 
 static const char *run_sqlite(char *out, size_t out_bytes)
 {
@@ -37,7 +41,9 @@ static const char *run_microhttpd(char *out, size_t out_bytes)
 void coord_libraries_print(FILE *file)
 {
     static const struct ls_library more[] = {
+#ifdef LS_BUILT_BUNDLES
         { "libarchive", "BSD-2-Clause", ARCHIVE_VERSION_ONLY_STRING, run_archive },
+#endif
         { "SQLite", "blessing", SQLITE_VERSION, run_sqlite },
 #ifdef LS_BUILT_MICROHTTPD
         { "microhttpd", "LGPL-2.1-or-later", LS_BUILT_MICROHTTPD, run_microhttpd },

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The smaller builds, as releases: the agent alone, and lockstep without its web server. What is left out
+# The smaller builds, as releases: the agent alone, and lockstep without its web server and bundles. What is left out
 # is not loaded, who asks for it is told, and the agent alone makes a package, too. Not a ctest: it builds twice.
 #
 #   sh tests/e2e/minimal.sh
@@ -45,14 +45,18 @@ if command -v dpkg-shlibdeps >/dev/null; then
     ! grep -q -e '/usr/bin/lockstep$' -e 'lockstep\.1' "$build/contents" || fail 'lockstep is in the package of the agent alone'
 fi
 
-build web -DLS_BUILD_WEB=OFF
+build small -DLS_BUILD_WEB=OFF -DLS_BUILD_BUNDLES=OFF
 lockstep=$build/coordinator/lockstep
-loads_none "$lockstep" libmicrohttpd
+loads_none "$lockstep" libmicrohttpd libarchive libicu
 "$lockstep" --version --verbose >"$build/version"
-! grep -q microhttpd "$build/version" || fail 'it says that it has libmicrohttpd'
+! grep -q -e microhttpd -e libarchive "$build/version" || fail 'it says that it has libmicrohttpd or libarchive'
 code=0
 (cd "$build" && "$lockstep" run "$root/deploy/plans/anywhere.yaml" --ui --out "$build/result") >"$build/said" 2>&1 || code=$?
 [ "$code" -ne 0 ] || fail 'it has a page without a web server'
 grep -q 'LS_BUILD_WEB=OFF' "$build/said" || fail "it does not say what is missing: $(cat "$build/said")"
-say "without the web server: $(ldd "$lockstep" | grep -c '=>') libraries"
+code=0
+(cd "$build" && "$lockstep" verify "$build/version") >"$build/said" 2>&1 || code=$?
+[ "$code" -ne 0 ] || fail 'it reads a bundle without libarchive'
+grep -q 'LS_BUILD_BUNDLES=OFF' "$build/said" || fail "it does not say what is missing: $(cat "$build/said")"
+say "without the web server and bundles: $(ldd "$lockstep" | grep -c '=>') libraries"
 say ok
