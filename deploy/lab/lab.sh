@@ -413,6 +413,10 @@ agents_stop() {
     hosts | while read -r name; do
         [ "$name" = coordinator ] || (all "$name" TERM)
     done
+    # Who comes next finds its folder of keys free.
+    for keys in "$dir"/keys/*/; do
+        flock --wait 10 "$keys" true 2>/dev/null || :
+    done
 }
 
 run() {

@@ -40,17 +40,56 @@ static const char *name_of(const struct agent_key_pool *pool)
     return strrchr(pool->dir, '/') + 1;
 }
 
-static void a_folder_of_keys_is_used_as_it_is(void **state)
+static void a_folder_of_keys_is_for_one_agent_who_is_named_to_the_second(void **state)
 {
-    struct agent_key_pool pool;
-    char path[400];
+    struct agent_key_pool pool, second;
+    struct ls_diag diag = { 0 };
+    char path[400], holder[64];
 
     (void)state;
     add_keys("agent-1");
     (void)snprintf(path, sizeof(path), "%s/agent-1", root);
     assert_int_equal(agent_key_pool_init(&pool, path, NULL), LS_OK);
     assert_string_equal(pool.dir, path);
-    assert_int_equal(pool.fd, -1);
+    assert_int_equal(agent_key_pool_init(&second, path, &diag), LS_ESTATE);
+    (void)snprintf(holder, sizeof(holder), "process %d of this host", (int)getpid());
+    assert_non_null(strstr(diag.text, path));
+    assert_non_null(strstr(diag.text, holder));
+    assert_non_null(strstr(diag.text, "lockstep pki issue agent"));
+    agent_key_pool_fini(&pool);
+    assert_int_equal(agent_key_pool_init(&second, path, NULL), LS_OK);
+    agent_key_pool_fini(&second);
+}
+
+/* As secrets are mounted, and whoever else may only read. */
+static void a_folder_that_may_only_be_read_is_locked_as_well(void **state)
+{
+    struct agent_key_pool pool, second;
+    char path[400];
+
+    (void)state;
+    add_keys("agent-1");
+    (void)snprintf(path, sizeof(path), "%s/agent-1", root);
+    assert_int_equal(chmod(path, 0500), 0);
+    assert_int_equal(agent_key_pool_init(&pool, path, NULL), LS_OK);
+    assert_int_equal(agent_key_pool_init(&second, path, NULL), LS_ESTATE);
+    agent_key_pool_fini(&pool);
+    assert_int_equal(chmod(path, 0700), 0);
+}
+
+/* What renewal does to the files in it, and to who has the folder: nothing. */
+static void a_lock_outlives_new_files_in_the_folder(void **state)
+{
+    struct agent_key_pool pool, second;
+    char path[400], file[420];
+
+    (void)state;
+    add_keys("agent-1");
+    (void)snprintf(path, sizeof(path), "%s/agent-1", root);
+    (void)snprintf(file, sizeof(file), "%s/cert.pem", path);
+    assert_int_equal(agent_key_pool_init(&pool, path, NULL), LS_OK);
+    assert_int_equal(ls_fs_write(file, (struct ls_bytes){ 0 }, 0600, NULL), LS_OK);
+    assert_int_equal(agent_key_pool_init(&second, path, NULL), LS_ESTATE);
     agent_key_pool_fini(&pool);
 }
 
@@ -113,7 +152,11 @@ static void a_folder_without_keys_is_left_to_who_opens_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_folder_of_keys_is_used_as_it_is, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_folder_of_keys_is_for_one_agent_who_is_named_to_the_second, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_folder_that_may_only_be_read_is_locked_as_well, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_lock_outlives_new_files_in_the_folder, set_up, tear_down),
         cmocka_unit_test_setup_teardown(each_agent_gets_one_of_its_own_in_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_a_process_has_taken_is_free_when_it_has_gone, set_up,
                                         tear_down),

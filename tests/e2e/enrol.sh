@@ -75,5 +75,13 @@ first=$pid
 wait_until 60 grep -q 'agent.begins agent=c1' pool-1.log
 expect 5 "$agent" --dial "$tls" --keys pool
 says err 'all of its 1 folders of keys are taken'
+expect 5 "$agent" --dial "$tls" --keys pool/agent-c1
+says err "process $first of this host"
+says err 'lockstep pki issue agent NAME'
+kill -KILL "$first"
+wait "$first" || :
+start pool-1 "$agent" --dial "$tls" --keys pool/agent-c1
+first=$pid
+wait_until 60 grep -q 'agent.begins agent=c1' pool-1.log
 kill -TERM "$first"
 wait "$first" || :
