@@ -57,6 +57,7 @@ struct control {
     bool enrolled; /* in this session */
     bool lease_over;
     bool leaving;
+    bool loopback_fine; /* that it dials one: a coordinator was there, or it was said */
     int status;
     int64_t backoff_ns;
     int64_t retry_ns; /* after this session */
@@ -194,12 +195,25 @@ static void on_lease(struct ev_loop *loop, ev_timer *w, int events)
     settle(c);
 }
 
+/* Once: on the coordinator's own host all is well, and it will come. */
+static void say_loopback(struct control *c)
+{
+    if (c->loopback_fine || c->dialer == NULL || !ls_dialer_is_alone(c->dialer))
+        return;
+    c->loopback_fine = true;
+    ls_log(LS_LOG_WARN, "agent.loopback",
+           "agent=%s url=%s nobody listens there, and a loopback address is this host itself: if "
+           "the coordinator runs on another host, give that host's address in --dial",
+           c->options->name, c->options->url);
+}
+
 static void on_wait(struct ev_loop *loop, ev_timer *w, int events)
 {
     struct control *c = w->data;
 
     (void)loop;
     (void)events;
+    say_loopback(c);
     ls_log(LS_LOG_WARN, "agent.nobody_came", "agent=%s no coordinator has taken it: it leaves",
            c->options->name);
     leave(c, AGENT_EXIT_INCOMPLETE);
@@ -245,6 +259,7 @@ static void on_look(struct ev_loop *loop, ev_timer *w, int events)
     (void)loop;
     (void)events;
     agent_notify_beat(&c->notify);
+    say_loopback(c);
     if (c->dialer != NULL && !calm && ls_dialer_trouble(c->dialer)[0] != '\0')
         say_trouble(c, "agent.dialling", ls_dialer_trouble(c->dialer));
     if (c->notify.beat_ns != 0 && (calm || c->notify.beat_ns < next_ns))
@@ -350,7 +365,7 @@ static void on_up(void *ctx, bool resumed)
     agent_notify_say(&c->notify, "STATUS=in run %s", ls_dialer_run_id(c->dialer));
     ev_timer_stop(c->loop, &c->lease);
     ev_timer_stop(c->loop, &c->wait);
-    c->enrolled = true;
+    c->enrolled = c->loopback_fine = true;
     c->said[0] = '\0';
     settle(c);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -67,6 +68,7 @@ static enum ls_err check_tcp(struct ls_address *address, struct ls_diag *diag)
     if (!take_host(rest, address->host, sizeof(address->host)))
         return ls_fail(diag, LS_EINVAL, "%s: want %s%s:PORT", address->url, scheme,
                        address->tls ? "HOST" : "ADDRESS");
+    address->loopback = is_loopback(address->host) || strcasecmp(address->host, "localhost") == 0;
     if (!address->tls && !is_loopback(address->host))
         return ls_fail(diag, LS_EREFUSED,
                        "%s: plain tcp is accepted on loopback only: use tls+tcp://%s and --keys "

@@ -526,3 +526,8 @@ void ls_dialer_drop(struct ls_dialer *dialer)
     ls_conn_close(dialer->conn, "dropped by a test");
     ls_hub_leave(dialer->hub);
 }
+
+bool ls_dialer_is_alone(const struct ls_dialer *dialer)
+{
+    return ls_hub_is_alone(dialer->hub);
+}

@@ -111,6 +111,8 @@ void ls_dialer_host(const struct ls_dialer *dialer, char *out, size_t out_bytes)
 const char *ls_dialer_run_id(const struct ls_dialer *dialer);
 /* Why there is no session at the moment; "" if there is one. */
 const char *ls_dialer_trouble(const struct ls_dialer *dialer);
+/* The last attempt went to a loopback address, so to this host itself, and nobody listens there. */
+bool ls_dialer_is_alone(const struct ls_dialer *dialer);
 /* The coordinator of the present or last session. One by another name is refused as foreign_run. */
 const struct ls_identity *ls_dialer_identity(const struct ls_dialer *dialer);
 

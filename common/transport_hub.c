@@ -158,6 +158,7 @@ bool ls_hub_is_overrun_by(const struct ls_hub *hub, const struct ls_conn *conn)
 
 static void on_opened(struct ls_hub *hub, int result, int64_t now_ns)
 {
+    hub->alone = hub->loopback && result == NNG_ECONNREFUSED;
     if (result == 0)
         ls_conn_open(hub, nng_aio_get_output(hub->open.aio, 0), now_ns);
     else if (hub->dialer != NULL)
@@ -275,6 +276,7 @@ static enum ls_err hub_new(void *ev_loop, const struct ls_address *address,
     hub->owner = owner;
     hub->pace = next_pace;
     hub->tcp = address->path == NULL;
+    hub->loopback = address->loopback;
     hub->loop = ev_loop;
     hub->queue_end = &hub->queue;
     nng_runs = true;
@@ -364,6 +366,11 @@ const char *ls_hub_url(const struct ls_hub *hub)
 const struct ls_pace *ls_hub_pace(const struct ls_hub *hub)
 {
     return &hub->pace;
+}
+
+bool ls_hub_is_alone(const struct ls_hub *hub)
+{
+    return hub->alone;
 }
 
 bool ls_hub_is_tls(const struct ls_hub *hub)

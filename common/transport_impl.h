@@ -53,6 +53,7 @@ struct ls_address {
     const char *url;
     const char *path; /* ipc: the socket's file; NULL: tcp. Points into url */
     bool tls;
+    bool loopback;  /* tcp: it leads to whoever dials it */
     char host[256]; /* tcp: a name, or an address without brackets */
 };
 
@@ -107,6 +108,7 @@ void ls_hub_destroy(struct ls_hub *hub);
 const char *ls_hub_url(const struct ls_hub *hub); /* with the port that was bound */
 const struct ls_pace *ls_hub_pace(const struct ls_hub *hub);
 bool ls_hub_is_tls(const struct ls_hub *hub);
+bool ls_hub_is_alone(const struct ls_hub *hub); /* as ls_dialer_is_alone */
 /* So many connections that what each costs counts: LS_CROWD or more. */
 bool ls_hub_is_crowded(const struct ls_hub *hub);
 /* Logs it if the files of the hub's keys were read again, and once a day if they end soon. */

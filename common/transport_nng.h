@@ -76,6 +76,8 @@ struct ls_hub {
     unsigned strangers; /* connections that were accepted and are not up */
     unsigned count;     /* of conns */
     bool tcp;
+    bool loopback;                      /* the URL's address */
+    bool alone;                         /* as ls_hub_is_alone says */
     struct ls_credentials *credentials; /* held; NULL: not TLS */
     int64_t end_said_ns;                /* when it was last logged that they end soon */
     int64_t keys_seen_ns;               /* when their files were last looked at by a sweep */

@@ -42,9 +42,33 @@ static void an_agent_waits_for_its_coordinator(void **state)
     rig_dial(&rig, "client-1", "boot-a");
     rig_run_ms(&rig, 50);
     assert_string_not_equal(ls_dialer_trouble(rig.dialer), "");
-    assert_int_equal(rig.downs, 0); /* it was never up */
+    assert_int_equal(rig.downs, 0);               /* it was never up */
+    assert_false(ls_dialer_is_alone(rig.dialer)); /* such a path is meant to be of this host */
     rig_listen(&rig);
     rig_until(&rig, rig_both_up);
+    rig_fini(&rig);
+}
+
+static bool is_alone(struct rig *rig)
+{
+    return ls_dialer_is_alone(rig->dialer);
+}
+
+static void who_dials_loopback_and_finds_nobody_can_be_told(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig);
+    assert_int_equal(rig_dialer(&rig, "tcp://127.0.0.1:1", "client-1", "a", 0, &rig.dialer), LS_OK);
+    rig_until(&rig, is_alone);
+    ls_dialer_destroy(rig.dialer);
+    rig.dialer = NULL;
+    rig_listen_at(&rig, "tcp://127.0.0.1:0", "run-1");
+    assert_int_equal(
+        rig_dialer(&rig, ls_listener_url(rig.listener), "client-1", "a", 0, &rig.dialer), LS_OK);
+    rig_until(&rig, rig_both_up);
+    assert_false(ls_dialer_is_alone(rig.dialer));
     rig_fini(&rig);
 }
 
@@ -506,6 +530,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_agent_enrols_and_both_ends_come_up),
         cmocka_unit_test(an_agent_waits_for_its_coordinator),
+        cmocka_unit_test(who_dials_loopback_and_finds_nobody_can_be_told),
         cmocka_unit_test(a_refused_agent_learns_why_and_stays_away),
         cmocka_unit_test(a_restarted_agent_is_enrolled_anew_and_gets_nothing_old),
         cmocka_unit_test(a_refused_process_leaves_the_session_of_its_name_alone),

@@ -49,7 +49,11 @@ expect 2 "$lockstep" run plan.yaml --listen "$url" --wait 60s --out few --json
 holds out 'r.trials.length === 0 && r.error.includes("cpus of c1: 700-701 is not within those it may use")'
 end_agents "$server" "$first" "$second"
 
-# ---- nobody can come to an address of loopback from elsewhere
+# ---- nobody can come to an address of loopback from elsewhere; who dials one by mistake is told once
+expect 3 "$agent" --dial "$url" --name c1 --wait 2500ms
+says err 'agent.loopback'
+says err "give that host's address in --dial"
+same 'times that it was said' 1 "$(grep -c agent.loopback err)"
 expect 3 "$lockstep" run plan.yaml --listen "$url" --wait 300ms --out nobody --json
 holds out 'r.error.includes("agents of other hosts cannot dial a loopback address")'
 
