@@ -139,6 +139,7 @@ static void put_hello(struct ls_dialer *d, struct ls_conn *conn)
     d->hello->run_id = d->run_id != NULL ? d->run_id : no_run;
     d->hello->next_seq = d->numbers.last + 1;
     d->hello->commands_done = d->numbers.taken;
+    d->hello->wall_zero_ns = ls_clock_wall_ns() - ls_clock_mono_ns();
     envelope.body_case = LS__ENVELOPE__BODY_HELLO;
     envelope.hello = d->hello;
     ls_conn_put(conn, &envelope);

@@ -16,6 +16,7 @@
 #include "coordinator/fleet/roll.h"
 #include "coordinator/result/escape.h"
 #include "coordinator/result/table.h"
+#include "coordinator/result/wall_clock.h"
 #include "coordinator/run/fill.h"
 #include "coordinator/signals.h"
 
@@ -122,7 +123,9 @@ static void add_row(struct coord_table *table, const Ls__Host *host)
     if (host->clock != NULL) {
         coord_table_number(table, (double)host->clock->offset_ns, COORD_UNIT_NS);
         coord_table_number(table, (double)host->clock->error_ns, COORD_UNIT_NS);
+        coord_table_number(table, (double)host->clock->wall_offset_ns, COORD_UNIT_NS);
     } else {
+        coord_table_none(table);
         coord_table_none(table);
         coord_table_none(table);
     }
@@ -177,14 +180,27 @@ static void add_limits(struct ls_buf *text, const Ls__Host *host)
     ls_buf_adds(text, "\n");
 }
 
+static void add_wall_clock(struct ls_buf *text, const Ls__Host *host)
+{
+    char sentence[400];
+
+    if (host->clock == NULL ||
+        !coord_wall_clock_is_off(host->agent, host->clock->wall_offset_ns, host->clock->error_ns,
+                                 sentence, sizeof(sentence)))
+        return;
+    coord_escape_text(text, sentence);
+    ls_buf_adds(text, "\n");
+}
+
 static int print_table(const Ls__Result *result)
 {
     static const struct coord_column columns[] = {
-        { "agent", "agent", true },       { "role", "role", true },
-        { "address", "address", true },   { "version", "version", true },
-        { "offset_ns", "clock", false },  { "error_ns", "+-", false },
-        { "cpus", "CPUs", true },         { "memory_bytes", "memory", false },
-        { "open_files", "files", false }, { "labels", "labels", true },
+        { "agent", "agent", true },          { "role", "role", true },
+        { "address", "address", true },      { "version", "version", true },
+        { "offset_ns", "clock", false },     { "error_ns", "+-", false },
+        { "wall_ns", "wall", false },        { "cpus", "CPUs", true },
+        { "memory_bytes", "memory", false }, { "open_files", "files", false },
+        { "labels", "labels", true },
     };
     struct coord_table table;
     struct ls_buf text;
@@ -210,6 +226,8 @@ static int print_table(const Ls__Result *result)
     }
     for (size_t i = 0; i < result->n_hosts; i++)
         add_limits(&text, result->hosts[i]);
+    for (size_t i = 0; i < result->n_hosts; i++)
+        add_wall_clock(&text, result->hosts[i]);
     if (!text.ok || fwrite(text.data, 1, text.len, stdout) != text.len || fflush(stdout) != 0)
         status = coord_cli_fail(false, COORD_EXIT_FAULT, "the list could not be written to stdout");
     ls_buf_fini(&text);

@@ -86,6 +86,16 @@ bool coord_clock_at(const struct ls_offset *session, const struct ls_offset *udp
     return true;
 }
 
+int64_t coord_clock_wall(const struct coord_clock *clock, int64_t agent_zero_ns,
+                         int64_t own_zero_ns)
+{
+    ls_i128 apart_ns = (ls_i128)agent_zero_ns + clock->offset_ns - own_zero_ns;
+
+    if (apart_ns > COORD_WALL_MAX_NS)
+        return COORD_WALL_MAX_NS;
+    return apart_ns < -COORD_WALL_MAX_NS ? -COORD_WALL_MAX_NS : (int64_t)apart_ns;
+}
+
 /* ---- datagrams */
 
 static void take(struct coord_clocks *clocks, struct ls_bytes in,

@@ -36,6 +36,12 @@ bool coord_clock_at(const struct ls_offset *session, const struct ls_offset *udp
 bool coord_clock_offset(const struct ls_offset *session, const struct ls_offset *udp, int64_t at_ns,
                         int64_t *out_offset_ns, int64_t *out_error_ns);
 
+/* The agent's wall clock minus ours: clock's offset, and each side's wall time at the zero of its
+ * own monotonic clock. At most COORD_WALL_MAX_NS either way, whatever an agent has said. */
+#define COORD_WALL_MAX_NS (INT64_C(1) << 53) /* 104 days */
+int64_t coord_clock_wall(const struct coord_clock *clock, int64_t agent_zero_ns,
+                         int64_t own_zero_ns);
+
 struct coord_clocks;
 
 /* An exchange with that agent has ended; received_ns and replied_ns are of its clock. */

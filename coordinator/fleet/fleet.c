@@ -403,6 +403,19 @@ bool coord_fleet_clock(const struct coord_agent *agent, int64_t at_ns, struct co
     return coord_clock_at(&agent->offset, &agent->udp_offset, at_ns, out);
 }
 
+bool coord_fleet_wall(const struct coord_agent *agent, int64_t at_ns, int64_t *out_offset_ns,
+                      int64_t *out_error_ns)
+{
+    struct coord_clock clock;
+
+    if (agent->hello == NULL || agent->hello->wall_zero_ns == 0 ||
+        !coord_fleet_clock(agent, at_ns, &clock))
+        return false;
+    *out_offset_ns = coord_clock_wall(&clock, agent->hello->wall_zero_ns, agent->own_zero_ns);
+    *out_error_ns = clock.error_ns;
+    return true;
+}
+
 bool coord_fleet_offset(const struct coord_agent *agent, int64_t at_ns, int64_t *out_offset_ns,
                         int64_t *out_error_ns)
 {

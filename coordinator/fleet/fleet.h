@@ -61,8 +61,10 @@ struct coord_agent { /* what a sweep looks at is together */
     bool refused;                 /* lost, because its host's policy refuses */
     struct ls_offset offset;      /* by the session's exchanges */
     struct ls_offset udp_offset;  /* and by those in datagrams */
-    bool invited;                 /* this session of it knows where to knock */
-    uint32_t place;               /* in datagrams: other than index it never changes */
+    int64_t own_zero_ns; /* our wall time at the zero of our monotonic clock, when hello came */
+    bool invited;        /* this session of it knows where to knock */
+    bool wall_looked_at; /* whoever has the fleet has: is it far from ours? */
+    uint32_t place;      /* in datagrams: other than index it never changes */
     uint32_t refreshes;
     struct ls_cpuset cpus; /* given by the coordinator; empty: not pinned */
     bool cpus_shared;
@@ -123,6 +125,9 @@ void coord_fleet_probe_clock(struct coord_fleet *fleet, uint32_t agent);
 
 /* Its clock as of an instant of ours; false: nothing is known yet. */
 bool coord_fleet_clock(const struct coord_agent *agent, int64_t at_ns, struct coord_clock *out);
+/* Its wall clock minus ours when it enrolled, and how far off that can be; false: not known yet. */
+bool coord_fleet_wall(const struct coord_agent *agent, int64_t at_ns, int64_t *out_offset_ns,
+                      int64_t *out_error_ns);
 /* Only the agent's clock minus ours, and how far off that can be: for each report. */
 bool coord_fleet_offset(const struct coord_agent *agent, int64_t at_ns, int64_t *out_offset_ns,
                         int64_t *out_error_ns);

@@ -233,7 +233,8 @@ bool coord_agent_introduce(struct coord_agent *agent, const struct ls_peer *peer
     agent->role = copy->role;
     ls_offset_init(&agent->offset);
     ls_offset_init(&agent->udp_offset);
-    agent->invited = false;
+    agent->own_zero_ns = ls_clock_wall_ns() - ls_clock_mono_ns();
+    agent->invited = agent->wall_looked_at = false;
     (void)snprintf(agent->name, sizeof(agent->name), "%s", copy->agent);
     (void)snprintf(agent->boot_id, sizeof(agent->boot_id), "%s", copy->boot_id);
     (void)snprintf(agent->software, sizeof(agent->software), "%s", copy->software);

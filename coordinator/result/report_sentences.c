@@ -10,6 +10,7 @@
 #include "coordinator/result/report_parts.h"
 #include "coordinator/result/requests.h"
 #include "coordinator/result/summary.h"
+#include "coordinator/result/wall_clock.h"
 #include "coordinator/run/verdict.h"
 
 static void say(struct coord_say *to, enum coord_style style, const char *fmt, ...) LS_PRINTF(3, 4);
@@ -650,7 +651,7 @@ void coord_part_targets(const Ls__Result *result, struct coord_say *to)
 
 static void say_clock(const char *agent, const Ls__HostClock *clock, struct coord_say *to)
 {
-    char offset[48], error[48], drift[64] = "";
+    char offset[48], error[48], drift[64] = "", wall[400];
     double ahead_ns = (double)clock->offset_ns;
 
     if (clock->drift_error_ppm > 0)
@@ -664,6 +665,8 @@ static void say_clock(const char *agent, const Ls__HostClock *clock, struct coor
     if (clock->steps > 0)
         say(to, COORD_STYLE_WARN, "%.64s's clock jumped %" PRIu32 " times, by %s or more", agent,
             clock->steps, ls_human_duration((double)clock->stepped_ns, offset, sizeof(offset)));
+    if (coord_wall_clock_is_off(agent, clock->wall_offset_ns, clock->error_ns, wall, sizeof(wall)))
+        say(to, COORD_STYLE_WARN, "%s", wall);
 }
 
 void coord_part_hosts(const Ls__Result *result, struct coord_say *to)

@@ -156,6 +156,7 @@ Ls__Host *coord_fill_host(const struct coord_agent *a, int64_t now_ns)
 {
     Ls__Host *host = malloc(sizeof(*host));
     struct coord_clock clock;
+    int64_t wall_error_ns;
     char cpus[256];
 
     if (host == NULL)
@@ -191,6 +192,7 @@ Ls__Host *coord_fill_host(const struct coord_agent *a, int64_t now_ns)
         host->clock->steps = clock.steps;
         host->clock->stepped_ns = clock.stepped_ns;
         host->clock->exchanges = clock.exchanges;
+        (void)coord_fleet_wall(a, now_ns, &host->clock->wall_offset_ns, &wall_error_ns);
         try_text(&host->clock->source, clock.source);
     }
     return host;

@@ -11,6 +11,7 @@
 #include "common/transport.h"
 #include "coordinator/exit.h"
 #include "coordinator/plan/load_law.h"
+#include "coordinator/result/wall_clock.h"
 #include "coordinator/run/run_internal.h"
 
 #define METRICS_NS (500 * LS_NS_PER_MS) /* from one publication to the next */
@@ -125,12 +126,26 @@ static void on_settle(void *ctx)
         run_storing_failed(r, ls_clock_mono_ns());
 }
 
+/* With the first answer of each session: before any load, which waits for more of them. */
+static void look_at_wall(struct run *r, struct coord_agent *agent, int64_t now_ns)
+{
+    int64_t offset_ns, error_ns;
+    char text[400];
+
+    if (agent->wall_looked_at || !coord_fleet_wall(agent, now_ns, &offset_ns, &error_ns))
+        return;
+    agent->wall_looked_at = true;
+    if (coord_wall_clock_is_off(agent->name, offset_ns, error_ns, text, sizeof(text)))
+        coord_progress_say(r->progress, "%s", text);
+}
+
 static void on_clock(void *ctx, struct coord_agent *agent)
 {
     struct run *r = ctx;
     int64_t now_ns = ls_clock_mono_ns();
     int64_t offset_ns, error_ns;
 
+    look_at_wall(r, agent, now_ns);
     if (!takes_part(r, agent))
         return;
     look_at_start(r, agent);

@@ -11,6 +11,7 @@
 
 #include "common/clock.h"
 #include "coordinator/fleet/clocks.h"
+#include "coordinator/result/wall_clock.h"
 
 #define S  LS_NS_PER_S
 #define MS LS_NS_PER_MS
@@ -181,6 +182,47 @@ static void answer(struct scene *s, uint64_t number)
     say(s, s->last, sizeof(s->last));
 }
 
+/* Of two machines that came up at other times, one of which has its wall clock off. */
+static void wall_clocks_are_compared_whatever_the_monotonic_ones_say(void **state)
+{
+    static const struct {
+        int64_t offset_ns, agent_zero_ns, own_zero_ns, apart_ns;
+    } cases[] = {
+        { 0, 1000 * S, 1000 * S, 0 },
+        { 259200 * S, 741 * S, 259941 * S, 0 },
+        { -3600 * S, 5000 * S, 1400 * S, 0 },
+        { 259200 * S, 741 * S, 259941 * S + 7 * S, -7 * S },
+        { 300, 1000 * S + 60 * S, 1000 * S, 60 * S + 300 },
+        { INT64_MAX, INT64_MAX, -S, COORD_WALL_MAX_NS },
+        { INT64_MIN, INT64_MIN, S, -COORD_WALL_MAX_NS },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LS_ARRAY_LEN(cases); i++) {
+        const struct coord_clock clock = { .offset_ns = cases[i].offset_ns };
+
+        assert_int_equal(coord_clock_wall(&clock, cases[i].agent_zero_ns, cases[i].own_zero_ns),
+                         cases[i].apart_ns);
+    }
+}
+
+static void a_wall_clock_is_off_beyond_its_uncertainty_and_five_seconds(void **state)
+{
+    char text[400] = "untouched";
+
+    (void)state;
+    assert_false(coord_wall_clock_is_off("c1", 0, 0, text, sizeof(text)));
+    assert_false(coord_wall_clock_is_off("c1", 5 * S, 0, text, sizeof(text)));
+    assert_false(coord_wall_clock_is_off("c1", -7 * S, 2 * S, text, sizeof(text)));
+    assert_string_equal(text, "untouched");
+    assert_true(coord_wall_clock_is_off("c1", -8 * S, 2 * S, text, sizeof(text)));
+    assert_non_null(strstr(text, "c1: its wall clock is 8.00 s (+- 2.00 s) behind"));
+    assert_true(coord_wall_clock_is_off("c1", 60 * S, MS, text, sizeof(text)));
+    assert_non_null(strstr(text, "ahead of the coordinator's"));
+    assert_non_null(strstr(text, "NTP"));
+    assert_true(coord_wall_clock_is_off("c1", INT64_MIN, INT64_MAX / 2, text, sizeof(text)));
+}
+
 static void who_knocks_is_asked_and_its_answer_counts(void **state)
 {
     struct scene s;
@@ -295,6 +337,8 @@ int main(void)
         cmocka_unit_test(the_tighter_bound_decides),
         cmocka_unit_test(an_old_offset_gives_way),
         cmocka_unit_test(after_a_jump_the_newer_one_is_believed),
+        cmocka_unit_test(wall_clocks_are_compared_whatever_the_monotonic_ones_say),
+        cmocka_unit_test(a_wall_clock_is_off_beyond_its_uncertainty_and_five_seconds),
         cmocka_unit_test(who_knocks_is_asked_and_its_answer_counts),
         cmocka_unit_test(strangers_are_not_answered),
         cmocka_unit_test(a_new_invitation_voids_the_old_one),

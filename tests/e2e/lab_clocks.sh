@@ -50,7 +50,7 @@ check() {
         const clock = r.hosts.find((host) => host.agent === name).clock;
         const truth = [0, 259200, 3600][i] * 1e9;
         return Math.abs(clock.offset_ns - truth) <= clock.error_ns && clock.error_ns < 1e9 &&
-               clock.exchanges >= 32 && clock.steps === 0;
+               clock.exchanges >= 32 && clock.steps === 0 && Math.abs(clock.wall_offset_ns) < 1e9 + clock.error_ns;
     })'
     # On our clock everything is where it belongs: a start near the agreed one, whole intervals.
     holds out 'r.trials.every((t) => t.window.start_skew_ns < 1e10 &&
