@@ -13,8 +13,10 @@
 #include "common/clock_udp.h"
 #include "proto/wire.pb-c.h"
 
-/* Without a question for this long, or never one: it knocks. */
-#define AGENT_CLOCK_QUIET_NS INT64_C(3000000000)
+/* Without a question for this long, or never one: it knocks. Coordinators are not late by more than
+ * the rest (a sweep of thousands comes once a second), or waiting agents would knock for nothing.
+ */
+#define AGENT_CLOCK_QUIET_NS (LS_CLOCK_SELDOM_NS + INT64_C(2000000000))
 #define AGENT_CLOCK_KNOCK_NS INT64_C(1000000000) /* as often */
 
 struct agent_clock {

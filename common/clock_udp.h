@@ -30,6 +30,9 @@
 #define LS_CLOCK_KEY_BYTES      32u
 #define LS_CLOCK_DATAGRAM_BYTES 52u
 #define LS_CLOCK_PENDING        16u /* probes of one agent under way; older ones are forgotten */
+/* A coordinator asks each agent at least this often, however many there are; an agent that is not
+ * asked for longer knocks again, for the way between the two may have changed. */
+#define LS_CLOCK_SELDOM_NS INT64_C(10000000000)
 
 enum ls_clock_kind { LS_CLOCK_KNOCK = 1, LS_CLOCK_PROBE = 2, LS_CLOCK_REPLY = 3 };
 

@@ -15,10 +15,9 @@
 
 #define BURY_TIMEOUT_NS  (5 * LS_NS_PER_S)
 #define CLOCK_REFRESH_NS LS_NS_PER_S
-#define CLOCK_SHARE_NS   (30 * LS_NS_PER_MS) /* more for each agent: many are asked less often */
-#define CLOCK_SELDOM_NS  (10 * LS_NS_PER_S)  /* but not less often than this */
+#define CLOCK_SHARE_NS   (30 * LS_NS_PER_MS) /* more for each agent, up to LS_CLOCK_SELDOM_NS */
 #define CLOCK_FRESH_NS   (5 * LS_NS_PER_S)
-/* Before the run begins nobody counts on them. An agent that is not asked for 3 s asks for it. */
+/* Before the run begins nobody counts on them. */
 #define CLOCK_WAITING_NS (2500 * LS_NS_PER_MS)
 #define SESSION_EVERY    5u /* of the refreshing exchanges, where datagrams pass */
 #define SWEEP_NS         (100 * LS_NS_PER_MS)
@@ -388,7 +387,7 @@ static void refresh_clock(struct coord_fleet *fleet, struct coord_agent *a, int6
 {
     int64_t one_ns = fleet->bound ? CLOCK_REFRESH_NS : CLOCK_WAITING_NS;
     int64_t many_ns = one_ns + fleet->count * CLOCK_SHARE_NS;
-    int64_t wait_ns = many_ns < CLOCK_SELDOM_NS ? many_ns : CLOCK_SELDOM_NS;
+    int64_t wait_ns = many_ns < LS_CLOCK_SELDOM_NS ? many_ns : LS_CLOCK_SELDOM_NS;
     bool by_udp = ls_offset_known(&a->udp_offset) &&
                   now_ns - ls_offset_newest_ns(&a->udp_offset) < wait_ns + CLOCK_FRESH_NS;
 

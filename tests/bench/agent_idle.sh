@@ -103,7 +103,8 @@ watch() {
     awk -F '\t' -v s="$seconds" 'NR == FNR { before[$1] = $2; next }
         $2 > before[$1] { printf "    %-16s %.2f\n", $1, ($2 - before[$1]) / s }' names_before names_after
 }
-# Nothing wakes the control thread more than once: a heartbeat that comes, one that is due, a clock exchange.
+# Nothing wakes the control thread more than once: a heartbeat that comes, one that is due, a clock exchange. Two that
+# fall together wake it once: below 0, that is what there was more of than of anything else.
 account_for() {
     awk '{ side = FILENAME ~ /before/ ? -1 : 1; n[$1] += side * $2 } END { for (what in n) print what, n[what] }' \
         traffic_before traffic_after >happened
@@ -115,7 +116,7 @@ account_for() {
             printf "    of heartbeats: %.2f received, %.2f sent a second; clock exchanges in datagrams: %.2f\n",
                 n["in"] / s, n["out"] / s, n["exchanges"] / s
             printf "    beyond these the agent itself woke up %.2f times a second; nng %.1f times for each message\n",
-                (beyond > 0 ? beyond : 0) / s, wakes["nng"] / (n["in"] + n["out"])
+                beyond / s, wakes["nng"] / (n["in"] + n["out"])
         }' happened names_before names_after
 }
 watch enrolled
