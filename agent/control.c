@@ -60,8 +60,8 @@ struct control {
     bool loopback_fine; /* that it dials one: a coordinator was there, or it was said */
     int status;
     int64_t backoff_ns;
-    int64_t retry_ns; /* after this session */
-    char said[320];   /* the trouble that was logged last */
+    int64_t retry_ns;                                  /* after this session */
+    char said[sizeof(((struct ls_diag *)NULL)->text)]; /* the trouble that was logged last */
     int64_t said_ns;
 };
 

@@ -36,13 +36,15 @@ static bool append_text(char ***list, size_t *count, const char *text)
 
 /* ---- caches */
 
+#define CACHE_NAME_BYTES 40u
+
 struct cache {
-    char what[40]; /* "L1d 32KiB" */
+    char what[CACHE_NAME_BYTES]; /* "L1d 32KiB" */
     unsigned count;
 };
 
 /* A cache that several CPUs share is counted by the first of them. False: there is none such. */
-static bool read_cache(unsigned cpu, unsigned index, char out[40], bool *out_counts)
+static bool read_cache(unsigned cpu, unsigned index, char out[CACHE_NAME_BYTES], bool *out_counts)
 {
     char path[96], level[8], type[24], size[16], shared[256], text[24];
 
@@ -59,7 +61,7 @@ static bool read_cache(unsigned cpu, unsigned index, char out[40], bool *out_cou
                    index);
     *out_counts =
         !host_facts_line(path, shared, sizeof(shared)) || strtoul(shared, NULL, 10) == cpu;
-    (void)snprintf(out, 40, "L%s%s %s", level,
+    (void)snprintf(out, CACHE_NAME_BYTES, "L%s%s %s", level,
                    strcmp(type, "Data") == 0          ? "d"
                    : strcmp(type, "Instruction") == 0 ? "i"
                                                       : "",
@@ -83,7 +85,7 @@ bool host_facts_caches(Ls__Facts *facts)
 {
     struct cache caches[CACHE_KINDS] = { 0 };
     unsigned threads = (unsigned)sysconf(_SC_NPROCESSORS_CONF);
-    char what[64];
+    char what[CACHE_NAME_BYTES], text[CACHE_NAME_BYTES + 16];
     bool counts;
 
     for (unsigned cpu = 0; cpu < threads; cpu++) {
@@ -93,8 +95,8 @@ bool host_facts_caches(Ls__Facts *facts)
         }
     }
     for (unsigned i = 0; i < CACHE_KINDS && caches[i].count > 0; i++) {
-        (void)snprintf(what, sizeof(what), "%s x%u", caches[i].what, caches[i].count);
-        if (!append_text(&facts->caches, &facts->n_caches, what))
+        (void)snprintf(text, sizeof(text), "%.39s x%u", caches[i].what, caches[i].count);
+        if (!append_text(&facts->caches, &facts->n_caches, text))
             return false;
     }
     return true;

@@ -143,7 +143,7 @@ enum ls_err ws_room_create(const struct agent_driver_env *env, uint32_t connecti
     if (room->pairs == NULL || room->members == NULL || room->said == NULL ||
         room->senders == NULL || room->heads == NULL) {
         ws_room_destroy(room);
-        return ls_fail(diag, LS_ENOMEM, "no memory for a room of %u", room->count);
+        return ls_fail(diag, LS_ENOMEM, "no memory for a room of %u", w->connections);
     }
     for (uint32_t i = 0; i < connections; i++)
         room->members[i].said = room->said + (size_t)i * depth;

@@ -6,8 +6,9 @@
 #include "common/msg_model.h"
 #include "coordinator/result/verify_internal.h"
 
-#define WHERE_MAX 512u
-#define VALUE_MAX 96u
+#define WHERE_MAX   512u
+#define VALUE_MAX   96u
+#define ELEMENT_MAX (WHERE_MAX + 300u) /* a figure's name, with its element's */
 
 /* Everything but messages, as result.json would have it; out holds VALUE_MAX bytes. */
 static const char *value_text(const ProtobufCFieldDescriptor *field, const void *at, char *out)
@@ -52,7 +53,7 @@ static bool same_value(const ProtobufCFieldDescriptor *field, const void *a, con
 static void tell(struct verify *v, const struct verify_source *source, const char *figure,
                  const char *published, const char *computed)
 {
-    char text[VALUE_MAX * 2 + 400];
+    char text[ELEMENT_MAX + 2 * VALUE_MAX + 400];
 
     (void)snprintf(text, sizeof(text), "%s is %s, from %s it is %s", figure, published,
                    source->from, computed);
@@ -123,7 +124,7 @@ static void compare_field(struct verify *v, const struct verify_source *source, 
 {
     size_t n = ls_msg_count(published, field), k = ls_msg_count(computed, field);
     bool list = field->label == PROTOBUF_C_LABEL_REPEATED;
-    char figure[WHERE_MAX], element[WHERE_MAX + 300], label[256], left[32], right[32];
+    char figure[WHERE_MAX], element[ELEMENT_MAX], label[256], left[32], right[32];
 
     (void)snprintf(figure, sizeof(figure), "%s%s%s", where, where[0] != '\0' ? "." : "",
                    field->name);

@@ -17,7 +17,7 @@ build() {
     shift
     mkdir -p "$build"
     {
-        cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "$@" && cmake --build "$build"
+        cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DLS_WERROR=ON "$@" && cmake --build "$build"
     } >"$build/log" 2>&1 || {
         tail -n 40 "$build/log"
         fail "it does not build with $*"
