@@ -95,8 +95,11 @@ while :; do
     '') break ;;
     "$said" | 'PENDING None') ;;
     'PENDING PartitionNodeLimit' | 'PENDING PartitionTimeLimit' | 'PENDING BadConstraints')
-        # Many clusters take what can never start, and have it wait for ever.
-        say "job $id is cancelled: it cannot start (${now#* }; sinfo lists what there is); $needs"
+        # Most clusters take what can never start, and have it wait for ever. Slurm gives the first reason also
+        # where nodes are down or drained: nobody knows for how long.
+        why=${now#* }
+        [ "$why" != PartitionNodeLimit ] || why="$why: the partition has fewer nodes, or some are down or drained now"
+        say "job $id is cancelled: as things are it cannot start ($why; sinfo lists what there is); $needs"
         said=$now
         scancel "$id" || :
         ;;

@@ -50,10 +50,11 @@ id_of_job() {
 
 lab_plan 4 1s
 expect 3 slurm "$lockstep" slurm plan.yaml --job many
-says err 'it cannot start (PartitionNodeLimit; sinfo lists what there is); the plan needs 6 nodes for'
+says err 'as things are it cannot start (PartitionNodeLimit: the partition has fewer nodes, or some are down or drained now; sinfo'
+says err 'the plan needs 6 nodes for'
 lab_plan 2 1s
 expect 3 slurm "$lockstep" slurm plan.yaml --job wide --set fleet.cpus.server=700
-says err 'the plan needs 4 nodes of 701 CPUs or more'
+says err 'the job was not taken; the plan needs 4 nodes of 701 CPUs or more'
 
 # refused WHY: the job ends with 3, long before everybody would have been waited for.
 refused() {
