@@ -60,8 +60,7 @@ static void expect_outcome(const struct rig *r, const char *text, const char *ou
     Ls__ProcessRun *run = judge(r, text);
 
     assert_string_equal(run->outcome, outcome);
-    if (strstr(run->why, why) == NULL)
-        fail_msg("%s does not say: %s", run->why, why);
+    assert_non_null(strstr(run->why, why));
     ls__process_run__free_unpacked(run, NULL);
 }
 

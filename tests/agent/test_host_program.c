@@ -43,7 +43,7 @@ static void put(const char *name, const char *text, mode_t mode)
 static enum ls_err find(const char *name, const char *path, struct host_program_file *out,
                         struct ls_diag *diag)
 {
-    char entry[600];
+    char entry[640];
     char *envp[] = { (char[]){ "XPATH=/wrong" }, entry, NULL };
 
     (void)snprintf(entry, sizeof(entry), "PATH=%s", path);
