@@ -32,7 +32,10 @@ engine() {
 }
 service=
 clean_up() {
-    [ -z "$service" ] || kill "$service" 2>/dev/null || :
+    [ -z "$service" ] || {
+        kill "$service" 2>/dev/null || :
+        wait "$service" || :
+    }
     engine rm --all --force --time 1 >/dev/null 2>&1 || :
     engine network rm --force lslab >/dev/null 2>&1 || :
     [ -n "${LS_CONTAINER_STORE:-}" ] || engine system reset --force >/dev/null 2>&1 || :
@@ -42,6 +45,10 @@ trap clean_up EXIT
 trap 'exit 130' INT TERM HUP
 fail() {
     say "FAILED: $*"
+    for container in $(engine ps --all --format '{{.Names}}' 2>/dev/null); do
+        engine ps --all --filter "name=^$container\$" --format '{{.Names}}: {{.Status}}' >"$work/of-$container.log" 2>&1 || :
+        engine logs "$container" >>"$work/of-$container.log" 2>&1 || :
+    done
     for log in "$work"/*.log; do
         printf '%s\n' "--- $log"
         tail -n 15 "$log"
@@ -68,10 +75,12 @@ LOCKSTEP_RUN="podman --root $store/root --runroot $store/run --storage-driver=ov
     sh "$root/deploy/container/keys.sh" 2 "$work/keys"
 cp "$root/deploy/container/policy.yaml" "$root/deploy/plans/anywhere.yaml" .
 mkdir -m 777 out
-engine network create --internal --subnet 10.89.77.0/24 lslab >/dev/null
+engine network create --internal --subnet 10.89.77.0/24 --ip-range 10.89.77.128/25 lslab >/dev/null
 
 hard='--read-only --tmpfs /tmp --cap-drop all --security-opt no-new-privileges --user 10001:10001'
-# agent NAME KEYS ROLE [OPTION OF PODMAN...]
+# agent NAME KEYS ROLE [OPTION OF PODMAN...]: it has the coordinator's name in its own table. Podman's name server
+# (aardvark 1.4) was seen not to answer one of several containers that were started one after the other, for as long
+# as no other was started: that agent dialled in vain, and there was no measurement.
 agent() {
     name=$1
     keys=$2
@@ -80,7 +89,7 @@ agent() {
     policy=
     [ "$role" != server ] || policy='--policy /policy.yaml'
     # shellcheck disable=SC2086 # words
-    engine run -d --name "$name" --network lslab $hard "$@" -v "$work/$keys:/keys:ro" -v "$work/policy.yaml:/policy.yaml:ro" \
+    engine run -d --name "$name" --network lslab --add-host coordinator:10.89.77.5 $hard "$@" -v "$work/$keys:/keys:ro" -v "$work/policy.yaml:/policy.yaml:ro" \
         --entrypoint /usr/bin/lockstep-agent localhost/lockstep --dial tls+tcp://coordinator:7000 --keys /keys \
         --role "$role" $policy >/dev/null
 }
@@ -95,7 +104,7 @@ begin() {
     name=$1
     shift
     # shellcheck disable=SC2086 # words
-    engine run --rm --name coordinator --network lslab $hard -v "$work/anywhere.yaml:/plan/anywhere.yaml:ro" \
+    engine run --rm --name coordinator --network lslab --ip 10.89.77.5 $hard -v "$work/anywhere.yaml:/plan/anywhere.yaml:ro" \
         -v "$work/keys/coordinator:/keys:ro" -v "$work/out:/results" localhost/lockstep run /plan/anywhere.yaml \
         --listen tls+tcp://0.0.0.0:7000 --keys /keys --out "/results/$name" --set schedule.repetitions=1 \
         --set workloads[0].measure=8s --set fleet.clients=2 --set fleet.on_agent_loss=continue "$@" >"$name.out" 2>"$name.log" &
@@ -199,7 +208,9 @@ fi
 
 # ---- compose
 if command -v docker-compose >/dev/null; then
-    engine system service --time=0 "unix://$work/api.sock" >"$work/service.log" 2>&1 &
+    # Not by the function: what is to be ended is podman itself, and not a shell that waits for it.
+    podman --root "$store/root" --runroot "$store/run" --storage-driver=overlay \
+        system service --time=0 "unix://$work/api.sock" >"$work/service.log" 2>&1 &
     service=$!
     tries=0
     until [ -S "$work/api.sock" ]; do
