@@ -175,6 +175,25 @@ static double between(const struct coord_capacity *c)
                                                          : middle;
 }
 
+/* Up where it held and down where it broke (Dixon and Mood 1948): what halving a bracket took for
+ * so may have been a draw. Time is left for a confirmation that fails, or for the interval's end.
+ */
+static bool look(struct coord_capacity *c)
+{
+    size_t last = c->p.count - 1;
+    double rate = c->p.points[last].probe.rate_per_s, step = 1 + c->p.precision;
+    int64_t window_ns, spare_ns = coord_search_confirm_ns(c, rate) + c->set.overhead_ns;
+
+    rate = coord_points_held(&c->p, last) ? rate * step : rate / step;
+    rate = fmin(fmax(rate, c->p.holds / step), c->p.breaks * step);
+    window_ns = coord_search_window_ns(c, rate, COORD_CAPACITY_TAIL_BRACKET);
+    if (c->p.points[last].verdict == COORD_USELESS ||
+        !coord_search_can_afford(c, window_ns + spare_ns))
+        return false;
+    coord_search_plan(c, COORD_PROBE_SEARCH, rate, window_ns);
+    return true;
+}
+
 void coord_search_narrow(struct coord_capacity *c)
 {
     double rate, step;
@@ -188,6 +207,8 @@ void coord_search_narrow(struct coord_capacity *c)
     }
     c->stage = COORD_STAGE_SEARCH;
     if (unresolvable(c, c->p.fitted ? c->p.fit.rate : sqrt(c->p.holds * c->p.breaks)))
+        return;
+    if (bracket_is_narrow(c) && !coord_points_narrow(&c->p) && look(c))
         return;
     if (coord_points_narrow(&c->p) || bracket_is_narrow(c)) {
         coord_search_confirm(c, coord_points_candidate(&c->p));
@@ -374,6 +395,22 @@ static void useless(struct coord_capacity *c, const struct coord_capacity_point 
                       point->probe.window_ns); /* again */
 }
 
+/* The first probe; there has to be time for it. */
+static enum ls_err begin(struct coord_capacity *c, struct ls_diag *diag)
+{
+    int64_t window_ns = coord_search_window_ns(c, c->set.first_per_s, COORD_CAPACITY_TAIL_BRACKET);
+
+    coord_points_judge(&c->p);
+    if (!coord_search_can_afford(c, window_ns))
+        return ls_fail(diag, LS_ERANGE,
+                       "a budget of %.0f s is less than a probe of %.0f s at %g/s and two "
+                       "confirmations of %.0f s take: allow more, or begin at a higher rate",
+                       (double)c->set.budget_ns / 1e9, (double)window_ns / 1e9, c->set.first_per_s,
+                       (double)c->set.confirm_ns / 1e9);
+    coord_search_bracket(c);
+    return LS_OK;
+}
+
 enum ls_err coord_capacity_create(const struct coord_capacity_settings *settings,
                                   struct coord_capacity **out, struct ls_diag *diag)
 {
@@ -397,10 +434,12 @@ enum ls_err coord_capacity_create(const struct coord_capacity_settings *settings
     c->ceiling = settings->most_per_s;
     c->refuted = INFINITY;
     coord_hosts_init(&c->hosts, settings->hosts, settings->all_hosts);
-    coord_points_judge(&c->p);
-    coord_search_bracket(c);
-    *out = c;
-    return LS_OK;
+    rc = begin(c, diag);
+    if (rc == LS_OK)
+        *out = c;
+    else
+        coord_capacity_destroy(c);
+    return rc;
 }
 
 void coord_capacity_destroy(struct coord_capacity *capacity)
@@ -489,8 +528,8 @@ void coord_capacity_answer(const struct coord_capacity *c, struct coord_capacity
     if (c->confirmed <= 0 && out->rate_per_s >= c->refuted)
         out->rate_per_s = coord_points_held_below(&c->p, c->refuted);
     out->found = out->rate_per_s > 0;
-    out->low_per_s = fmin(c->p.fitted ? c->p.fit.low : c->p.surely_holds, out->rate_per_s);
-    out->high_per_s = fmax(c->p.fitted ? c->p.fit.high : c->p.surely_breaks, out->rate_per_s);
+    out->low_per_s = fmin(c->p.fitted ? c->p.fit.low : coord_points_begin(&c->p), out->rate_per_s);
+    out->high_per_s = fmax(c->p.fitted ? c->p.fit.high : coord_points_end(&c->p), out->rate_per_s);
     if (out->high_per_s <= c->held_above)
         out->high_per_s = c->p.surely_breaks > c->held_above ? c->p.surely_breaks : INFINITY;
     if (c->answer.limited_by == COORD_LIMITED_BY_CLIENT)

@@ -11,7 +11,9 @@
  * I, 3.2), for M/D/1 very nearly (the tail of its waiting time is exponential). The rate at which
  * the line crosses the allowed odds is the capacity, and its interval comes from the fit (Fieller
  * 1954). Where shares jump from nothing to everything, as at a hard ceiling, there is nothing to
- * fit and the bracket is halved until it is narrow enough.
+ * fit and the bracket is halved until it is narrow enough. Then rates around it are tried up and
+ * down: a server that is started anew is not quite the same one, and how often it held says how
+ * well its capacity is known (capacity_draws.c).
  *
  *     bracket -> search -> confirm at the rate found, and just above it -> its end -> done
  *

@@ -6,8 +6,7 @@
 
 #define NOTHING_CLUSTERS 3.0 /* exp(-3) is a twentieth */
 
-/* How far a point is above its limits: 1 is just met. Beyond a few it is the same how far. */
-static double excess(const struct coord_points *c, size_t at)
+double coord_points_excess(const struct coord_points *c, size_t at)
 {
     double most = 0;
 
@@ -15,14 +14,6 @@ static double excess(const struct coord_points *c, size_t at)
         most = fmax(most, c->tallies[at].breaking[k] / c->tallies[at].requests /
                               c->limits[k].allowed_share);
     return fmin(most, COORD_POINTS_EXCESS_MOST);
-}
-
-static bool contradicts(const struct coord_points *c, size_t longer, size_t at)
-{
-    enum coord_capacity_verdict verdict = c->points[at].verdict;
-
-    return (verdict == COORD_BREAKS && excess(c, longer) <= 1) ||
-           (verdict == COORD_HOLDS && excess(c, longer) > 1);
 }
 
 /* Of two that contradict each other at one rate the longer one counts: something has disturbed the
@@ -36,7 +27,7 @@ static bool is_overruled(const struct coord_points *c, size_t at)
 
         if (other->verdict != COORD_USELESS && other->probe.rate_per_s == probe->rate_per_s &&
             other->probe.window_ns / COORD_POINTS_OVERRULES >= probe->window_ns &&
-            contradicts(c, i, at))
+            coord_points_held(c, i) != coord_points_held(c, at))
             return true;
     }
     return false;
@@ -85,7 +76,8 @@ static size_t blocks_of(const struct coord_points *c, const size_t *order, size_
 
     for (size_t i = 0; i < n; i++) {
         double rate = c->points[order[i]].probe.rate_per_s;
-        struct block one = { rate, rate, excess(c, order[i]), c->tallies[order[i]].requests };
+        struct block one = { rate, rate, coord_points_excess(c, order[i]),
+                             c->tallies[order[i]].requests };
 
         if (count > 0 && out[count - 1].most >= rate)
             join(&out[count - 1], &one);
@@ -245,10 +237,21 @@ double coord_points_held_below(const struct coord_points *c, double rate_per_s)
         double rate = c->points[i].probe.rate_per_s;
 
         if (c->points[i].verdict != COORD_USELESS && !c->points[i].overruled && rate < rate_per_s &&
-            rate < c->breaks && excess(c, i) <= 1)
+            rate < c->breaks && coord_points_excess(c, i) <= 1)
             most = fmax(most, rate);
     }
     return most;
+}
+
+/* Beyond its scatter, or for so much longer than one that broke that it counts whatever that said.
+ */
+static bool surely_held(const struct coord_points *c, size_t at, size_t broke)
+{
+    const struct coord_capacity_point *point = &c->points[at];
+
+    return point->verdict == COORD_HOLDS ||
+           (point->verdict == COORD_UNCLEAR && coord_points_held(c, at) &&
+            point->probe.window_ns / COORD_POINTS_OVERRULES >= c->points[broke].probe.window_ns);
 }
 
 bool coord_points_changed(const struct coord_points *c, bool *out_worse, double *out_held_per_s,
@@ -259,8 +262,7 @@ bool coord_points_changed(const struct coord_points *c, bool *out_worse, double 
             bool worse = c->points[later].verdict == COORD_BREAKS;
             size_t held = worse ? before : later, broke = worse ? later : before;
 
-            if (c->points[held].verdict != COORD_HOLDS || c->points[held].overruled ||
-                c->points[broke].verdict != COORD_BREAKS || c->points[broke].overruled ||
+            if (c->points[broke].verdict != COORD_BREAKS || !surely_held(c, held, broke) ||
                 c->points[held].probe.rate_per_s < c->points[broke].probe.rate_per_s)
                 continue;
             *out_worse = worse;

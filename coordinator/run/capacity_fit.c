@@ -93,20 +93,29 @@ static double misfit_of(const struct coord_fit_point *points, size_t count, doub
     return count > 2 ? sum / (double)(count - 2) : 1;
 }
 
+/* 97.5 % of Student's t, by Cornish and Fisher's expansion (Abramowitz and Stegun, 26.7.5). */
+static double student(double freedom)
+{
+    double z = Z95, z3 = z * z * z, z5 = z3 * z * z;
+
+    return z + (z3 + z) / (4 * freedom) + (5 * z5 + 16 * z3 + 3 * z) / (96 * freedom * freedom);
+}
+
 /* Fieller's interval of (level - a) / b, whose estimates scatter by the inverse of the sums' matrix
  * times scale. False: b may be 0, so that the crossing has no bounds. */
 static bool fieller(const struct sums *s, const struct line *line, double level, double scale,
-                    double *out_low, double *out_high)
+                    double deviations, double *out_low, double *out_high)
 {
     double det = s->w * s->wxx - s->wx * s->wx;
     double vaa = scale * s->wxx / det, vab = -scale * s->wx / det, vbb = scale * s->w / det;
-    double g = Z95 * Z95 * vbb / (line->b * line->b), x = (level - line->a) / line->b, under, root;
+    double g = deviations * deviations * vbb / (line->b * line->b), x = (level - line->a) / line->b,
+           under, root;
 
     if (!(g < 0.5))
         return false;
     /* Of the line's height at x, seen along the rate axis. */
     under = vaa + 2 * x * vab + x * x * vbb - g * (vaa - vab * vab / vbb);
-    root = Z95 / line->b * sqrt(fmax(under, 0));
+    root = deviations / line->b * sqrt(fmax(under, 0));
     *out_low = (x + g * vab / vbb - root) / (1 - g);
     *out_high = (x + g * vab / vbb + root) / (1 - g);
     return true;
@@ -137,7 +146,10 @@ bool coord_fit_crossing(const struct coord_fit_point *points, size_t count, doub
         return false;
     out->misfit = misfit_of(points, count, centre, &line);
     scale = fmax(1, out->misfit);
-    if (!fieller(&sums, &line, level, scale, &low, &high))
+    /* By how much points scatter that scatter by more than their batches say is known from them
+     * alone. */
+    if (!fieller(&sums, &line, level, scale,
+                 out->misfit > 1 && count > 2 ? student((double)count - 2) : Z95, &low, &high))
         return false;
     out->rate = centre * (1 + (level - line.a) / line.b);
     out->low = centre * (1 + low);

@@ -91,10 +91,15 @@ static size_t gather(const struct coord_points *c, uint32_t limit, double around
     return n;
 }
 
+bool coord_points_held(const struct coord_points *c, size_t at)
+{
+    return coord_points_excess(c, at) <= 1;
+}
+
 static bool narrow_bracket(const struct coord_points *c)
 {
     return c->surely_holds > 0 && isfinite(c->surely_breaks) &&
-           c->surely_breaks / c->surely_holds - 1 <= 2 * c->precision;
+           coord_points_end(c) / coord_points_begin(c) - 1 <= 2 * c->precision;
 }
 
 /* The limit whose line crosses first decides. A bracket that is narrow needs no line through a few
@@ -182,6 +187,7 @@ void coord_points_judge(struct coord_points *c)
         }
         coord_points_bracket(c);
     }
+    coord_points_draw(c);
     fit_all(c);
 }
 
@@ -204,6 +210,16 @@ static bool narrow_line(const struct coord_points *c)
 bool coord_points_narrow(const struct coord_points *c)
 {
     return narrow_line(c) || (!c->fitted && narrow_bracket(c));
+}
+
+double coord_points_begin(const struct coord_points *c)
+{
+    return fmin(c->surely_holds, c->drawn_low);
+}
+
+double coord_points_end(const struct coord_points *c)
+{
+    return fmax(c->surely_breaks, c->drawn_high);
 }
 
 double coord_points_candidate(const struct coord_points *c)

@@ -37,6 +37,8 @@ struct coord_points {
     struct coord_fit fit;
     uint32_t fit_limit;
     size_t fit_points;
+    double drawn_low; /* 95 % of where it breaks, if each probe is a draw (capacity_draws.c) */
+    double drawn_high;
 };
 
 #define COORD_CAPACITY_TAIL_RARE \
@@ -48,9 +50,15 @@ enum ls_err coord_points_add_up(const struct coord_points *c,
                                 struct ls_diag *diag) LS_NODISCARD;
 /* Judges all points anew: what one more shows of the scatter changes what the others are worth. */
 void coord_points_judge(struct coord_points *c);
+/* Did the limits hold, as it was seen? */
+bool coord_points_held(const struct coord_points *c, size_t at);
 /* The line alone, and from all points: those around an earlier crossing were the wrong ones. */
 void coord_points_fit_anew(struct coord_points *c);
 
+/* Without a line: the interval, which both what single probes are sure of and all of them as draws
+ * have to be within. 0 and INFINITY: none. */
+double coord_points_begin(const struct coord_points *c);
+double coord_points_end(const struct coord_points *c);
 double coord_points_half_width(const struct coord_points *c); /* of the line's interval; a share */
 bool coord_points_narrow(const struct coord_points *c); /* is the answer as precise as asked? */
 /* The best rate to stand for: a little below the crossing, where the limits hold. */
