@@ -1,6 +1,7 @@
 #include "coordinator/run/capacity.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,8 +24,9 @@
 #define DEATHS_MOST    3u
 #define DISTURBED_MOST 3u /* probes that are made again because a client stood still */
 #define DISTURBED_SHARE \
-    0.5                 /* of what is not allowed: a server is overloaded, whatever a client did */
-#define USELESS_MOST 6u /* probes that told nothing */
+    0.5                  /* of what is not allowed: a server is overloaded, whatever a client did */
+#define USELESS_MOST 6u  /* probes that told nothing */
+#define LOOKS_MOST   10u /* around a narrow bracket */
 
 static const char *const kind_names[] = { "bracket", "search", "confirm", "above" };
 static_assert(LS_ARRAY_LEN(kind_names) == COORD_PROBE_KIND_COUNT, "a name for each kind");
@@ -43,22 +45,22 @@ const char *coord_limited_by_name(enum coord_limited_by by)
 
 /* ---- settings */
 
-static double strictest(const struct coord_capacity *c)
+/* Of how many requests one breaks a limit that is just met, or one cluster of those that come
+ * together: of the limit for which that is most. */
+static double rarest(const struct coord_capacity *c, bool clusters)
 {
-    double least = 1;
+    double most = 1;
 
     for (size_t i = 0; i < c->set.limit_count; i++) {
         if (!c->p.limits[i].coarse)
-            least = fmin(least, c->p.limits[i].allowed_share);
+            most = fmax(most, (clusters ? c->p.dispersion[i] : 1) / c->p.limits[i].allowed_share);
     }
-    return least;
+    return most;
 }
 
 int64_t coord_search_window_ns(const struct coord_capacity *c, double rate_per_s, double tail)
 {
-    double dispersion =
-        tail > COORD_CAPACITY_TAIL_BRACKET ? c->p.dispersion[c->p.fitted ? c->p.fit_limit : 0] : 1;
-    double ns = tail * dispersion / strictest(c) / rate_per_s * 1e9;
+    double ns = tail * rarest(c, tail > COORD_CAPACITY_TAIL_BRACKET) / rate_per_s * 1e9;
 
     if (ns > (double)c->set.probe_most_ns)
         return c->set.probe_most_ns;
@@ -148,7 +150,7 @@ static bool unresolvable(struct coord_capacity *c, double rate)
     if (!coord_points_too_rare(&c->p, rate, c->set.probe_most_ns, &needed_ns, &limit))
         return false;
     needed_s = (double)needed_ns / 1e9;
-    c->unresolved = true;
+    c->unresolved = c->confirmed <= 0;
     coord_search_finish(
         c, false,
         "%s cannot be judged at about %.3g/s within probes of %.0f s: they would have to be "
@@ -176,7 +178,8 @@ static double between(const struct coord_capacity *c)
 }
 
 /* Up where it held and down where it broke (Dixon and Mood 1948): what halving a bracket took for
- * so may have been a draw. Time is left for a confirmation that fails, or for the interval's end.
+ * so may have been a draw. More than a few tell little more, and time is left for a confirmation
+ * that fails, or for the interval's end.
  */
 static bool look(struct coord_capacity *c)
 {
@@ -187,11 +190,19 @@ static bool look(struct coord_capacity *c)
     rate = coord_points_held(&c->p, last) ? rate * step : rate / step;
     rate = fmin(fmax(rate, c->p.holds / step), c->p.breaks * step);
     window_ns = coord_search_window_ns(c, rate, COORD_CAPACITY_TAIL_BRACKET);
-    if (c->p.points[last].verdict == COORD_USELESS ||
+    if (c->looks >= LOOKS_MOST || c->p.points[last].verdict == COORD_USELESS ||
         !coord_search_can_afford(c, window_ns + spare_ns))
         return false;
+    c->looks++;
     coord_search_plan(c, COORD_PROBE_SEARCH, rate, window_ns);
     return true;
+}
+
+/* Both sides of the crossing as often, and in turn: which is the first is the seed's to say. */
+static bool goes_up(struct coord_capacity *c)
+{
+    c->up = !c->up;
+    return !c->up;
 }
 
 void coord_search_narrow(struct coord_capacity *c)
@@ -216,15 +227,13 @@ void coord_search_narrow(struct coord_capacity *c)
     }
     if (c->p.fitted) {
         step = fmin(fmax(coord_points_half_width(&c->p), STEP_LEAST), STEP_MOST);
-        rate = c->p.fit.rate * (c->up ? 1 + step : 1 - step);
+        rate = c->p.fit.rate * (goes_up(c) ? 1 + step : 1 - step);
         rate = fmin(fmax(rate, c->p.holds * 0.9), c->p.breaks * 1.1);
-        c->up = !c->up;
     } else if (c->p.points[c->p.count - 1].verdict == COORD_UNCLEAR &&
                coord_points_some_broke(&c->p, c->p.count - 1)) {
         /* It was near: what is needed is the line, and that wants another rate. */
         rate = c->p.points[c->p.count - 1].probe.rate_per_s *
-               (c->up ? 1 + STEP_LEAST * 2 : 1 - STEP_LEAST * 2);
-        c->up = !c->up;
+               (goes_up(c) ? 1 + STEP_LEAST * 2 : 1 - STEP_LEAST * 2);
     } else {
         rate = between(c);
     }
@@ -238,13 +247,25 @@ void coord_search_narrow(struct coord_capacity *c)
 /* The clients cannot offer this rate: what holds below it is a lower bound. */
 static void at_least(struct coord_capacity *c, double rate)
 {
-    c->answer.limited_by = COORD_LIMITED_BY_CLIENT;
+    if (c->confirmed > 0 && c->p.surely_breaks < rate) { /* the server's limit is below theirs */
+        if (coord_search_look_at_end(c))
+            return; /* which is above, too */
+        coord_search_finish(
+            c, false,
+            "the limits held at %g/s and were broken at %g/s; for how long they are could not be "
+            "seen at %g/s, which the clients cannot offer",
+            c->confirmed, c->p.surely_breaks, rate);
+        return;
+    }
     c->p.holds = coord_points_held_below(&c->p, rate); /* or it was luck */
+    if (c->p.holds > 0 && c->stage <= COORD_STAGE_SEARCH && coord_search_can_afford(c, 0)) {
+        coord_search_confirm(c, c->p.holds);
+        return;
+    }
+    c->answer.limited_by = COORD_LIMITED_BY_CLIENT;
     if (c->p.holds <= 0)
         coord_search_finish(
             c, false, "the clients cannot offer %g/s, and nothing less was seen to hold", rate);
-    else if (c->stage <= COORD_STAGE_SEARCH && coord_search_can_afford(c, 0))
-        coord_search_confirm(c, c->p.holds);
     else
         coord_search_finish(
             c, false, "the limits held at %g/s%s, and the clients cannot offer more than %g/s",
@@ -290,7 +311,7 @@ void coord_search_bracket(struct coord_capacity *c)
     window_ns = coord_search_window_ns(c, clipped(c, rate), COORD_CAPACITY_TAIL_BRACKET);
     if (coord_search_can_afford(c, window_ns))
         coord_search_plan(c, COORD_PROBE_BRACKET, rate, window_ns);
-    else if (c->ceiling_by == COORD_LIMITED_BY_CLIENT)
+    else if (c->ceiling_by == COORD_LIMITED_BY_CLIENT && !isfinite(c->p.breaks))
         at_least(c, c->ceiling);
     else
         coord_search_finish(
@@ -371,19 +392,20 @@ static void useless(struct coord_capacity *c, const struct coord_capacity_point 
         return;
     }
     c->deaths += died;
-    c->useless++;
     if (c->deaths >= DEATHS_MOST) {
         coord_search_finish(c, false, "%u probes ended early, the last at %g/s%s%.160s%s",
                             c->deaths, point->probe.rate_per_s, seen->why != NULL ? ": " : "",
                             seen->why != NULL ? seen->why : "",
-                            c->p.holds > 0 ? "; below that the limits were seen to hold" : "");
+                            coord_points_held_below(&c->p, point->probe.rate_per_s) > 0
+                                ? "; below that the limits were seen to hold"
+                                : "");
         return;
     }
     if (!died && point->limited_by == COORD_LIMITED_BY_CLIENT && c->stage != COORD_STAGE_END) {
         client_was_the_limit(c, &point->probe);
         return;
     }
-    if (c->useless >= USELESS_MOST || !coord_search_can_afford(c, point->probe.window_ns)) {
+    if (++c->useless >= USELESS_MOST || !coord_search_can_afford(c, point->probe.window_ns)) {
         if (c->stage == COORD_STAGE_END)
             coord_search_settle(c); /* as it would be without that look */
         else
@@ -483,6 +505,8 @@ enum ls_err coord_capacity_report(struct coord_capacity *c, const struct coord_c
 
     if (!c->has_next)
         return ls_fail(diag, LS_ESTATE, "the search has ended");
+    if (seen->took_ns < 0 || seen->took_ns > COORD_SEARCH_LONGEST_NS)
+        return ls_fail(diag, LS_EINVAL, "a probe took %" PRId64 " ns", seen->took_ns);
     rc = coord_points_add_up(&c->p, seen, &c->p.tallies[c->p.count], diag);
     if (rc != LS_OK)
         return rc;
@@ -524,7 +548,9 @@ void coord_capacity_answer(const struct coord_capacity *c, struct coord_capacity
     out->confirmed_at = c->confirmed_at;
     if (c->unresolved)
         return;
-    out->rate_per_s = best > 0 ? best : coord_points_candidate(&c->p);
+    out->rate_per_s = best > 0 || c->answer.limited_by == COORD_LIMITED_BY_CLIENT
+                          ? best
+                          : coord_points_candidate(&c->p);
     if (c->confirmed <= 0 && out->rate_per_s >= c->refuted)
         out->rate_per_s = coord_points_held_below(&c->p, c->refuted);
     out->found = out->rate_per_s > 0;

@@ -140,7 +140,7 @@ struct coord_capacity_answer {
     uint32_t hosts;                   /* client hosts that it took */
     bool confirmed;                   /* by a probe of full length, ... */
     size_t confirmed_at;              /* ... which is this one of the points */
-    char why[320];                    /* one sentence: settled by what, or not for what reason */
+    char why[480];                    /* one sentence: settled by what, or not for what reason */
 };
 
 struct coord_capacity;

@@ -4,7 +4,8 @@
 #include "coordinator/run/capacity_internal.h"
 #include "coordinator/run/capacity_points.h"
 
-#define NOTHING_CLUSTERS 3.0 /* exp(-3) is a twentieth */
+#define LIKELY_DEVIATIONS 1.28 /* nine times in ten */
+#define NOTHING_CLUSTERS  3.0  /* exp(-3) is a twentieth */
 
 double coord_points_excess(const struct coord_points *c, size_t at)
 {
@@ -181,15 +182,55 @@ static void find_surely_holds(struct coord_points *c, const size_t *order, size_
 {
     double most = fmin(c->breaks, c->surely_breaks);
 
+    c->surely_holds = 0;
     while (n > 0 && c->points[order[n - 1]].probe.rate_per_s >= most)
         n--;
     for (size_t from = n; from-- > 0;) {
+        const struct coord_capacity_probe *probe = &c->points[order[from]].probe;
+
+        if (probe->rate_per_s <= c->surely_holds)
+            return;
         for (size_t to = from; to < n; to++) {
             if (!together_hold(c, order, from, to))
                 continue;
-            c->surely_holds = sustained(c, &c->points[order[from]].probe);
-            return;
+            c->surely_holds = fmax(c->surely_holds, sustained(c, probe));
+            break;
         }
+    }
+}
+
+/* Each limit, at that point, by a standard deviation at least. */
+static bool holds_likely(const struct coord_points *c, size_t at)
+{
+    const struct coord_tally *t = &c->tallies[at];
+
+    for (uint32_t k = 0; k < c->limit_count; k++) {
+        double far = coord_points_distance(c, k, t->breaking[k], t->requests,
+                                           c->points[at].probe.rate_per_s);
+
+        if (coord_points_is_looked_at(c, k, far) && far > -LIKELY_DEVIATIONS)
+            return false;
+    }
+    return true;
+}
+
+/* The largest rate at which one of the longest probes held. */
+static void find_long_holds(struct coord_points *c, const size_t *order, size_t n)
+{
+    int64_t longest_ns = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        int64_t window_ns = c->points[order[i]].probe.window_ns;
+
+        longest_ns = window_ns > longest_ns ? window_ns : longest_ns;
+    }
+    c->long_holds = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct coord_capacity_probe *probe = &c->points[order[i]].probe;
+
+        if (probe->window_ns >= longest_ns / COORD_POINTS_OVERRULES &&
+            probe->rate_per_s < c->breaks && holds_likely(c, order[i]))
+            c->long_holds = fmax(c->long_holds, sustained(c, probe));
     }
 }
 
@@ -223,10 +264,10 @@ void coord_points_bracket(struct coord_points *c)
         c->points[i].overruled = c->points[i].verdict != COORD_USELESS && is_overruled(c, i);
     n = by_rate(c, order);
     block_count = pool_violators(c, order, n, blocks);
-    c->surely_holds = 0;
     find_bracket(c, blocks, block_count);
     find_surely_breaks(c, order, n, blocks, block_count);
     find_surely_holds(c, order, n);
+    find_long_holds(c, order, n);
 }
 
 double coord_points_held_below(const struct coord_points *c, double rate_per_s)

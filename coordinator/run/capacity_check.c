@@ -1,7 +1,19 @@
 /* Settings of a search that contradict each other, or cannot be met. */
 #include <math.h>
 
+#include "common/attr.h"
 #include "coordinator/run/capacity_internal.h"
+
+static int64_t longest_ns(const struct coord_capacity_settings *s)
+{
+    const int64_t all[] = { s->budget_ns, s->probe_ns, s->probe_most_ns, s->confirm_ns,
+                            s->overhead_ns };
+    int64_t most = 0;
+
+    for (size_t i = 0; i < LS_ARRAY_LEN(all); i++)
+        most = all[i] > most ? all[i] : most;
+    return most;
+}
 
 enum ls_err coord_capacity_check(const struct coord_capacity_settings *s, struct ls_diag *diag)
 {
@@ -22,6 +34,9 @@ enum ls_err coord_capacity_check(const struct coord_capacity_settings *s, struct
         return ls_fail(diag, LS_ERANGE,
                        "rates from %g/s over %g/s to %g/s: they have to grow from above 0",
                        s->least_per_s, s->first_per_s, s->most_per_s);
+    if (longest_ns(s) > COORD_SEARCH_LONGEST_NS || s->overhead_ns < 0)
+        return ls_fail(diag, LS_ERANGE, "budget and probes: up to %.0f s, from 0 on",
+                       (double)COORD_SEARCH_LONGEST_NS / 1e9);
     if (s->probe_ns <= 0 || s->probe_most_ns < s->probe_ns || s->confirm_ns <= 0 ||
         !(s->precision > 0 && s->precision < 1) || !(s->above > 0))
         return ls_fail(diag, LS_ERANGE, "lengths of probes, precision: they have to be above 0");

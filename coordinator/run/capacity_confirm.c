@@ -18,9 +18,17 @@ int64_t coord_search_confirm_ns(const struct coord_capacity *c, double rate)
 
 void coord_search_confirm(struct coord_capacity *c, double rate)
 {
+    int64_t window_ns = coord_search_confirm_ns(c, rate);
+
     c->stage = COORD_STAGE_CONFIRM;
     c->confirms++;
-    coord_search_plan(c, COORD_PROBE_CONFIRM, rate, coord_search_confirm_ns(c, rate));
+    /* The time was kept for it, but for a probe that took much longer than any before. */
+    if (c->used_ns + window_ns <= c->set.budget_ns)
+        coord_search_plan(c, COORD_PROBE_CONFIRM, rate, window_ns);
+    else
+        coord_search_finish(c, false,
+                            "the budget of %.0f s was used up before %g/s could be confirmed",
+                            (double)c->set.budget_ns / 1e9, rate);
 }
 
 /* The confirmation held over all, but not evenly. */
@@ -43,11 +51,15 @@ static void say_drift(struct coord_capacity *c)
 static uint32_t most_scattered(const struct coord_points *p)
 {
     uint32_t worst = 0;
+    double most = 0;
 
-    for (uint32_t k = 1; k < p->limit_count; k++) {
-        if (!p->limits[k].coarse && p->dispersion[k] / p->limits[k].allowed_share >
-                                        p->dispersion[worst] / p->limits[worst].allowed_share)
-            worst = k;
+    for (uint32_t k = 0; k < p->limit_count; k++) {
+        double tail = p->dispersion[k] / p->limits[k].allowed_share;
+
+        if (p->limits[k].coarse || tail <= most)
+            continue;
+        worst = k;
+        most = tail;
     }
     return worst;
 }
@@ -55,9 +67,15 @@ static uint32_t most_scattered(const struct coord_points *p)
 static void say_scatter(struct coord_capacity *c)
 {
     uint32_t limit = c->p.fitted ? c->p.fit_limit : most_scattered(&c->p);
-    double burst = c->p.dispersion[limit], budget_s = (double)c->set.budget_ns / 1e9;
+    double burst = c->p.dispersion[limit], budget_s = (double)c->set.budget_ns / 1e9, held, broke;
 
-    if (burst < BURST_LEAST)
+    if (!c->p.fitted && coord_points_contradict(&c->p, &held, &broke))
+        coord_search_finish(
+            c, false,
+            "the budget of %.0f s was used up before the interval was narrow: the server differs "
+            "from probe to probe, broke the limits at %g/s and held them at %g/s",
+            budget_s, broke, held);
+    else if (burst < BURST_LEAST)
         coord_search_finish(
             c, false, "the budget of %.0f s was used up before the interval was narrow", budget_s);
     else
@@ -72,7 +90,7 @@ static void say_scatter(struct coord_capacity *c)
 /* Without a line the interval ends where it was broken. If no probes of a confirmation's length
  * have seen that, a moment of the machine's may have been it: a server near its limit is long in
  * coming back. Is there time to see it once more, for so long that it counts whatever they said? */
-static bool look_at_end(struct coord_capacity *c)
+bool coord_search_look_at_end(struct coord_capacity *c)
 {
     double end = c->p.surely_breaks;
     int64_t window_ns = coord_search_confirm_ns(c, end), seen_ns = 0;
@@ -109,13 +127,16 @@ static uint32_t limit_of(const struct coord_points *p)
 
 void coord_search_settle(struct coord_capacity *c)
 {
-    bool narrow = coord_points_narrow(&c->p) && c->broke_above > c->confirmed;
+    double low = c->p.fitted ? c->p.fit.rate * (1 - 2 * c->p.precision)
+                             : coord_points_begin(&c->p) * (1 - c->p.precision);
+    bool narrow =
+        coord_points_narrow(&c->p) && c->broke_above > c->confirmed && c->confirmed >= low;
     uint32_t limit = limit_of(&c->p);
     double first, last;
     int64_t more_ns =
         c->set.probe_ns + 2 * (coord_search_confirm_ns(c, c->confirmed) + 2 * c->set.overhead_ns);
 
-    if (narrow && look_at_end(c))
+    if (narrow && coord_search_look_at_end(c))
         return;
     if (!narrow && c->confirms < COORD_SEARCH_CONFIRMS_MOST &&
         coord_search_can_afford(c, more_ns)) {
@@ -162,9 +183,10 @@ void coord_search_end_seen(struct coord_capacity *c, size_t at)
 static double lower_than(const struct coord_capacity *c, const struct coord_capacity_point *failed)
 {
     double rate = failed->probe.rate_per_s, candidate = coord_points_candidate(&c->p);
+    double known = candidate > 0 ? sqrt(candidate * rate) : rate;
 
     if (!c->p.fitted && candidate < rate * CONFIRM_LOWER)
-        return failed->verdict == COORD_BREAKS ? fmin(sqrt(candidate * rate), rate * CONFIRM_LOWER)
+        return failed->verdict == COORD_BREAKS ? fmin(known, rate * CONFIRM_LOWER)
                                                : rate * CONFIRM_NEAR;
     if (c->p.fitted)
         return fmin(candidate, rate * (1 - c->set.precision));
@@ -196,7 +218,7 @@ void coord_search_confirmed(struct coord_capacity *c, size_t at)
         c->confirmed_at = at;
         c->refuted = INFINITY;
         c->refusals = 0;
-        if (rate * (1 + c->set.above) > c->ceiling) {
+        if (rate * (1 + c->set.above) > c->ceiling && c->p.surely_breaks > c->ceiling) {
             c->answer.limited_by = c->ceiling_by;
             coord_search_finish(c, false, "the limits held at %g/s; %g/s is more than %s", rate,
                                 rate * (1 + c->set.above),
@@ -204,7 +226,7 @@ void coord_search_confirmed(struct coord_capacity *c, size_t at)
                                                                          : "was allowed");
             return;
         }
-        go_above(c, rate * (1 + c->set.above));
+        go_above(c, fmin(rate * (1 + c->set.above), c->ceiling));
         return;
     }
     if (c->confirmed >= rate)

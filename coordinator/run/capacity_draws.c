@@ -23,6 +23,11 @@ static double broke_share(double rate_per_s, double at_per_s, double spread)
     return LAPSE + (1 - 2 * LAPSE) * 0.5 * erfc(-log(rate_per_s / at_per_s) / spread / sqrt(2));
 }
 
+static bool is_draw(const struct coord_points *c, size_t at)
+{
+    return c->points[at].verdict != COORD_USELESS && !c->points[at].overruled;
+}
+
 static double likelihood(const struct coord_points *c, double at_per_s, double spread)
 {
     double log_sum = 0;
@@ -30,7 +35,7 @@ static double likelihood(const struct coord_points *c, double at_per_s, double s
     for (size_t i = 0; i < c->count; i++) {
         double broke;
 
-        if (c->points[i].verdict == COORD_USELESS || c->points[i].overruled)
+        if (!is_draw(c, i))
             continue;
         broke = broke_share(c->points[i].probe.rate_per_s, at_per_s, spread);
         log_sum += log(coord_points_held(c, i) ? 1 - broke : broke);
@@ -66,4 +71,24 @@ void coord_points_draw(struct coord_points *c)
             c->drawn_high = rate_of(low, high, i);
         below += weights[i];
     }
+}
+
+bool coord_points_contradict(const struct coord_points *c, double *out_held_per_s,
+                             double *out_broke_per_s)
+{
+    double held = 0, broke = INFINITY;
+
+    for (size_t i = 0; i < c->count; i++) {
+        double rate = c->points[i].probe.rate_per_s;
+
+        if (!is_draw(c, i))
+            continue;
+        if (coord_points_held(c, i))
+            held = fmax(held, rate);
+        else
+            broke = fmin(broke, rate);
+    }
+    *out_held_per_s = held;
+    *out_broke_per_s = broke;
+    return held >= broke;
 }

@@ -96,9 +96,10 @@ static double misfit_of(const struct coord_fit_point *points, size_t count, doub
 /* 97.5 % of Student's t, by Cornish and Fisher's expansion (Abramowitz and Stegun, 26.7.5). */
 static double student(double freedom)
 {
-    double z = Z95, z3 = z * z * z, z5 = z3 * z * z;
+    double z = Z95, z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z, v = 1 / freedom;
 
-    return z + (z3 + z) / (4 * freedom) + (5 * z5 + 16 * z3 + 3 * z) / (96 * freedom * freedom);
+    return z + (z3 + z) / 4 * v + (5 * z5 + 16 * z3 + 3 * z) / 96 * v * v +
+           (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / 384 * v * v * v;
 }
 
 /* Fieller's interval of (level - a) / b, whose estimates scatter by the inverse of the sums' matrix

@@ -10,7 +10,8 @@
 #define COORD_POINTS_DEVIATIONS     2.5 /* beyond which a probe alone decides */
 #define COORD_POINTS_EXCESS_MOST    5.0 /* of what is allowed; beyond it is the same how far */
 #define COORD_POINTS_TREND          0.5 /* of the allowed share */
-#define COORD_POINTS_OVERRULES      2   /* times as long: of two at one rate, the one that counts */
+#define COORD_SEARCH_LONGEST_NS     INT64_C(1000000000000000) /* of anything: eleven days */
+#define COORD_POINTS_OVERRULES      2 /* times as long: of two at one rate, the one that counts */
 
 /* capacity_check.c: as coord_capacity_create. */
 enum ls_err coord_capacity_check(const struct coord_capacity_settings *settings,

@@ -98,7 +98,7 @@ bool coord_points_held(const struct coord_points *c, size_t at)
 
 static bool narrow_bracket(const struct coord_points *c)
 {
-    return c->surely_holds > 0 && isfinite(c->surely_breaks) &&
+    return coord_points_begin(c) > 0 && isfinite(c->surely_breaks) &&
            coord_points_end(c) / coord_points_begin(c) - 1 <= 2 * c->precision;
 }
 
@@ -214,7 +214,7 @@ bool coord_points_narrow(const struct coord_points *c)
 
 double coord_points_begin(const struct coord_points *c)
 {
-    return fmin(c->surely_holds, c->drawn_low);
+    return fmin(fmax(c->surely_holds, c->long_holds), c->drawn_low);
 }
 
 double coord_points_end(const struct coord_points *c)

@@ -33,6 +33,7 @@ struct coord_points {
     double breaks_excess; /* by how much, of what is allowed: 1 is just met, 5 is that or more */
     double surely_holds;  /* the same, beyond the scatter of single probes */
     double surely_breaks;
+    double long_holds; /* ... that one of the longest probes held at, likely beyond its scatter */
     bool fitted;
     struct coord_fit fit;
     uint32_t fit_limit;
@@ -50,6 +51,9 @@ enum ls_err coord_points_add_up(const struct coord_points *c,
                                 struct ls_diag *diag) LS_NODISCARD;
 /* Judges all points anew: what one more shows of the scatter changes what the others are worth. */
 void coord_points_judge(struct coord_points *c);
+/* Did they hold in one probe at a rate at which, or above one at which, they broke in another? */
+bool coord_points_contradict(const struct coord_points *c, double *out_held_per_s,
+                             double *out_broke_per_s);
 /* Did the limits hold, as it was seen? */
 bool coord_points_held(const struct coord_points *c, size_t at);
 /* The line alone, and from all points: those around an earlier crossing were the wrong ones. */

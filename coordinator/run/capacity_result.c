@@ -199,14 +199,23 @@ enum ls_err coord_capacity_result_take(Ls__CapacityResult *result, struct coord_
 
 /* ---- what it comes to */
 
-/* Of the latest probe that the answer agrees with; nothing: of no probe in particular. */
+/* Of the latest probe that the answer agrees with, one that broke a limit if there is any; nothing:
+ * of no probe in particular. */
 static const char *cause_of(const Ls__CapacityResult *result)
 {
-    for (size_t i = result->n_probes; i-- > 0;) {
-        if (strcmp(result->probes[i]->limited_by, result->limited_by) == 0)
-            return result->probes[i]->limited_why;
+    const char *cause = "";
+    bool broke = false;
+
+    for (size_t i = 0; i < result->n_probes; i++) {
+        const Ls__CapacityProbe *probe = result->probes[i];
+        bool breaks = strcmp(probe->finding, "breaks") == 0;
+
+        if (strcmp(probe->limited_by, result->limited_by) != 0 || (broke && !breaks))
+            continue;
+        cause = probe->limited_why;
+        broke = breaks;
     }
-    return "";
+    return cause;
 }
 
 /* Latency over the rate, up to where the limits break: an overload would dwarf all else. */

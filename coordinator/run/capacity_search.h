@@ -29,9 +29,10 @@ struct coord_capacity {
     double ceiling; /* no rate above this one can be offered: the clients', or most_per_s */
     enum coord_limited_by ceiling_by;
     struct coord_hosts hosts;
-    double struck; /* where these clients were last seen to be the limit; 0: never */
-    bool up;       /* the next step goes above the crossing */
-    double step;   /* of the bracket's next rate, upwards or downwards */
+    double struck;  /* where these clients were last seen to be the limit; 0: never */
+    bool up;        /* the next step goes above the crossing */
+    uint32_t looks; /* around a narrow bracket */
+    double step;    /* of the bracket's next rate, upwards or downwards */
     uint32_t confirms;
     uint32_t refusals;   /* confirmations that failed, since the last that did not */
     double confirmed;    /* 0: not yet */
@@ -76,6 +77,8 @@ void coord_search_confirm(struct coord_capacity *c, double rate);
 void coord_search_confirmed(struct coord_capacity *c, size_t at);
 void coord_search_above(struct coord_capacity *c, size_t at);
 void coord_search_end_seen(struct coord_capacity *c, size_t at);
+/* Plans a look at the interval's end, if it wants one and there is time. */
+bool coord_search_look_at_end(struct coord_capacity *c);
 /* What was confirmed is the answer, or the search goes on. */
 void coord_search_settle(struct coord_capacity *c);
 

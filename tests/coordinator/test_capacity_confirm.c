@@ -364,6 +364,137 @@ static void limits_that_hold_up_to_the_most_allowed_have_nobody_to_name(void **s
     coord_capacity_destroy(capacity);
 }
 
+/* ---- whose limit it was, and what time there is */
+
+/* Of that share, whoever's limit it was; took_ns 0: as long as a probe takes. */
+static void report(struct coord_capacity *capacity, const struct coord_capacity_probe *probe,
+                   double share, enum coord_limited_by by, int64_t took_ns)
+{
+    uint64_t requests = (uint64_t)(probe->rate_per_s * (double)probe->window_ns / 1e9);
+    const struct coord_capacity_batch batch = {
+        .requests = requests, .breaking = { (uint64_t)((double)requests * share) }
+    };
+    const struct coord_capacity_seen seen = { .batches = &batch,
+                                              .batch_count = 1,
+                                              .limited_by = by,
+                                              .took_ns = took_ns > 0
+                                                             ? took_ns
+                                                             : probe->window_ns + OVERHEAD };
+
+    assert_int_equal(coord_capacity_report(capacity, &seen, NULL), LS_OK);
+}
+
+/* A whole search of a server with a hard ceiling, whose clients have one, too. */
+static struct coord_capacity_answer search_between(const struct coord_capacity_settings *settings,
+                                                   double server_per_s, double clients_per_s)
+{
+    struct coord_capacity *capacity;
+    struct coord_capacity_probe probe;
+    struct coord_capacity_answer answer;
+
+    assert_int_equal(coord_capacity_create(settings, &capacity, NULL), LS_OK);
+    while (coord_capacity_next(capacity, &probe))
+        report(capacity, &probe, probe.rate_per_s > server_per_s,
+               probe.rate_per_s > clients_per_s ? COORD_LIMITED_BY_CLIENT : COORD_LIMITED_BY_SERVER,
+               0);
+    coord_capacity_answer(capacity, &answer);
+    if (verbose())
+        (void)printf("%g/s (%g to %g) by %s: %s\n", answer.rate_per_s, answer.low_per_s,
+                     answer.high_per_s, coord_limited_by_name(answer.limited_by), answer.why);
+    coord_capacity_destroy(capacity);
+    return answer;
+}
+
+/* It breaks a little below what the clients can do, so that nothing a tenth above can be offered.
+ */
+static void a_server_that_breaks_just_below_its_clients_is_the_limit(void **state)
+{
+    struct coord_capacity_settings settings = settings_of_all();
+    struct coord_capacity_answer answer;
+
+    (void)state;
+    for (double clients = 203000; clients < 212000; clients += 1000) {
+        answer = search_between(&settings, 192000, clients);
+        assert_int_equal(answer.limited_by, COORD_LIMITED_BY_SERVER);
+        assert_true(isfinite(answer.high_per_s) && answer.high_per_s >= 192000);
+        assert_true(answer.rate_per_s > 180000 && answer.rate_per_s <= 192000);
+    }
+}
+
+static void clients_that_could_not_offer_one_rate_are_no_limit_of_lower_ones(void **state)
+{
+    struct coord_capacity_settings settings = settings_of_all();
+    struct coord_capacity_answer answer;
+
+    (void)state;
+    settings.budget_ns = 70 * S;
+    answer = search_between(&settings, 100, 60000);
+    assert_int_not_equal(answer.limited_by, COORD_LIMITED_BY_CLIENT);
+}
+
+/* Nothing below it is known to hold. */
+static void a_confirmation_that_fails_at_the_first_rate_is_tried_lower(void **state)
+{
+    struct coord_capacity_settings settings = settings_of_all();
+    struct coord_capacity *capacity;
+    struct coord_capacity_probe probe;
+    struct coord_capacity_answer answer;
+
+    (void)state;
+    settings.budget_ns = 300 * S;
+    assert_int_equal(coord_capacity_create(&settings, &capacity, NULL), LS_OK);
+    while (coord_capacity_next(capacity, &probe))
+        report(capacity, &probe, probe.rate_per_s > (probe.window_ns < 10 * S ? 100000 : 99000),
+               COORD_LIMITED_BY_SERVER, 0);
+    coord_capacity_answer(capacity, &answer);
+    assert_true(answer.found && answer.rate_per_s > 80000 && answer.rate_per_s <= 99000);
+    coord_capacity_destroy(capacity);
+}
+
+static void nothing_begins_that_the_budget_has_no_time_for(void **state)
+{
+    struct coord_capacity_settings settings = settings_of_all();
+    struct coord_capacity *capacity;
+    struct coord_capacity_probe probe;
+    struct coord_capacity_answer answer;
+
+    (void)state;
+    settings.budget_ns = 60 * S;
+    assert_int_equal(coord_capacity_create(&settings, &capacity, NULL), LS_OK);
+    assert_true(coord_capacity_next(capacity, &probe));
+    report(capacity, &probe, 0, COORD_LIMITED_BY_SERVER, 0);
+    assert_true(coord_capacity_next(capacity, &probe));
+    report(capacity, &probe, 1, COORD_LIMITED_BY_SERVER, 60 * S); /* a server that hangs */
+    assert_false(coord_capacity_next(capacity, &probe));
+    coord_capacity_answer(capacity, &answer);
+    assert_false(answer.settled);
+    assert_non_null(strstr(answer.why, "could be confirmed"));
+    coord_capacity_destroy(capacity);
+}
+
+/* Hosts that are added until there are enough are no probes that tell nothing. */
+static void one_death_after_many_hosts_were_added_ends_nothing(void **state)
+{
+    static const struct coord_capacity_batch none;
+    const struct coord_capacity_seen died = {
+        .batches = &none, .batch_count = 1, .died = true, .took_ns = S
+    };
+    struct coord_capacity_settings settings = settings_of_all();
+    struct coord_capacity *capacity;
+    struct coord_capacity_probe probe;
+
+    (void)state;
+    settings.hosts = 8;
+    settings.budget_ns = 600 * S;
+    assert_int_equal(coord_capacity_create(&settings, &capacity, NULL), LS_OK);
+    while (coord_capacity_next(capacity, &probe) && probe.hosts < 8)
+        report(capacity, &probe, 0, COORD_LIMITED_BY_CLIENT, 0);
+    assert_int_equal(probe.hosts, 8);
+    assert_int_equal(coord_capacity_report(capacity, &died, NULL), LS_OK);
+    assert_true(coord_capacity_next(capacity, &probe));
+    coord_capacity_destroy(capacity);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -377,6 +508,11 @@ int main(void)
         cmocka_unit_test(no_search_takes_longer_than_its_budget),
         cmocka_unit_test(a_probe_in_which_a_client_stood_still_is_made_again),
         cmocka_unit_test(limits_that_hold_up_to_the_most_allowed_have_nobody_to_name),
+        cmocka_unit_test(a_server_that_breaks_just_below_its_clients_is_the_limit),
+        cmocka_unit_test(clients_that_could_not_offer_one_rate_are_no_limit_of_lower_ones),
+        cmocka_unit_test(a_confirmation_that_fails_at_the_first_rate_is_tried_lower),
+        cmocka_unit_test(nothing_begins_that_the_budget_has_no_time_for),
+        cmocka_unit_test(one_death_after_many_hosts_were_added_ends_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
