@@ -14,19 +14,18 @@
 
 #define TAIL_SEARCH 30.0 /* as COORD_CAPACITY_TAIL_BRACKET, of those near the crossing */
 
-#define STEP_LEAST     0.02 /* of a rate, on either side of the crossing */
-#define STEP_MOST      0.10
-#define FAR            2.0  /* from one rate of a bracket to the next, and ... */
-#define NEAR           1.25 /* ... where there seemed to be one, or where it broke by little */
-#define STRUCK_NEAR    0.01 /* of a rate: the same one again */
-#define CLIENT_NEAR    1.05 /* of what holds: no use in asking what the clients can do between */
-#define CLIENT_LOWER   0.9  /* of a rate that they cannot keep up for a confirmation */
-#define DEATHS_MOST    3u
-#define DISTURBED_MOST 3u /* probes that are made again because a client stood still */
-#define DISTURBED_SHARE \
-    0.5                  /* of what is not allowed: a server is overloaded, whatever a client did */
-#define USELESS_MOST 6u  /* probes that told nothing */
-#define LOOKS_MOST   10u /* around a narrow bracket */
+#define STEP_LEAST      0.02 /* of a rate, on either side of the crossing */
+#define STEP_MOST       0.10
+#define FAR             2.0  /* from one rate of a bracket to the next, and ... */
+#define NEAR            1.25 /* ... where there seemed to be one, or where it broke by little */
+#define STRUCK_NEAR     0.01 /* of a rate: the same one again */
+#define CLIENT_NEAR     1.05 /* of what holds: no use in asking what the clients can do between */
+#define CLIENT_LOWER    0.9  /* of a rate that they cannot keep up for a confirmation */
+#define DEATHS_MOST     3u
+#define DISTURBED_MOST  3u  /* probes that are made again because a client stood still */
+#define DISTURBED_SHARE 0.5 /* of what is not allowed: it was overloaded anyway */
+#define USELESS_MOST    6u  /* probes that told nothing */
+#define LOOKS_MOST      10u /* around a narrow bracket */
 
 static const char *const kind_names[] = { "bracket", "search", "confirm", "above" };
 static_assert(LS_ARRAY_LEN(kind_names) == COORD_PROBE_KIND_COUNT, "a name for each kind");
@@ -252,8 +251,8 @@ static void at_least(struct coord_capacity *c, double rate)
             return; /* which is above, too */
         coord_search_finish(
             c, false,
-            "the limits held at %g/s and were broken at %g/s; for how long they are could not be "
-            "seen at %g/s, which the clients cannot offer",
+            "the limits held at %g/s and were broken at %g/s in short probes; for a longer one "
+            "there was no time, and %g/s is more than the clients can offer",
             c->confirmed, c->p.surely_breaks, rate);
         return;
     }

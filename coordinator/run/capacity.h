@@ -131,7 +131,8 @@ struct coord_capacity_point {
 
 struct coord_capacity_answer {
     bool settled;      /* the interval is as narrow as asked, and what was seen for long agrees: the
-                        * limits held at the rate, and were broken above it and at the interval's end */
+                        * limits held at the rate, and were broken above it and, if there was time to
+                        * look, at the interval's end */
     bool found;        /* there is a rate at all */
     double rate_per_s; /* the largest that was confirmed; found without settled: the best guess */
     double low_per_s;  /* 95 % interval of where the limits begin to break */

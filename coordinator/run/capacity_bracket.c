@@ -42,7 +42,7 @@ static size_t by_rate(const struct coord_points *c, size_t *out)
     for (size_t i = 0; i < c->count; i++) {
         size_t k;
 
-        if (c->points[i].verdict == COORD_USELESS || c->points[i].overruled)
+        if (!coord_points_counts(c, i))
             continue;
         for (k = n++;
              k > 0 && c->points[out[k - 1]].probe.rate_per_s > c->points[i].probe.rate_per_s; k--)
@@ -277,8 +277,8 @@ double coord_points_held_below(const struct coord_points *c, double rate_per_s)
     for (size_t i = 0; i < c->count; i++) {
         double rate = c->points[i].probe.rate_per_s;
 
-        if (c->points[i].verdict != COORD_USELESS && !c->points[i].overruled && rate < rate_per_s &&
-            rate < c->breaks && coord_points_excess(c, i) <= 1)
+        if (coord_points_counts(c, i) && rate < rate_per_s && rate < c->breaks &&
+            coord_points_held(c, i))
             most = fmax(most, rate);
     }
     return most;

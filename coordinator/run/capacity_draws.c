@@ -23,11 +23,6 @@ static double broke_share(double rate_per_s, double at_per_s, double spread)
     return LAPSE + (1 - 2 * LAPSE) * 0.5 * erfc(-log(rate_per_s / at_per_s) / spread / sqrt(2));
 }
 
-static bool is_draw(const struct coord_points *c, size_t at)
-{
-    return c->points[at].verdict != COORD_USELESS && !c->points[at].overruled;
-}
-
 static double likelihood(const struct coord_points *c, double at_per_s, double spread)
 {
     double log_sum = 0;
@@ -35,7 +30,7 @@ static double likelihood(const struct coord_points *c, double at_per_s, double s
     for (size_t i = 0; i < c->count; i++) {
         double broke;
 
-        if (!is_draw(c, i))
+        if (!coord_points_counts(c, i))
             continue;
         broke = broke_share(c->points[i].probe.rate_per_s, at_per_s, spread);
         log_sum += log(coord_points_held(c, i) ? 1 - broke : broke);
@@ -81,7 +76,7 @@ bool coord_points_contradict(const struct coord_points *c, double *out_held_per_
     for (size_t i = 0; i < c->count; i++) {
         double rate = c->points[i].probe.rate_per_s;
 
-        if (!is_draw(c, i))
+        if (!coord_points_counts(c, i))
             continue;
         if (coord_points_held(c, i))
             held = fmax(held, rate);

@@ -24,6 +24,8 @@ double coord_points_distance(const struct coord_points *c, uint32_t limit, doubl
 /* Of a coarse limit that is not broken, no more is asked. */
 bool coord_points_is_looked_at(const struct coord_points *c, uint32_t limit, double far);
 
+/* capacity_points.c: does it say anything, and does no longer one say the contrary? */
+bool coord_points_counts(const struct coord_points *c, size_t at);
 /* capacity_draws.c: drawn_low and drawn_high, of points that have been judged. */
 void coord_points_draw(struct coord_points *c);
 /* capacity_bracket.c: how far a point is above its limits: 1 is just met. Beyond a few it is the

@@ -19,14 +19,18 @@ static double odds_between(double share, double allowed)
     return log(share / (1 - share)) - log(allowed / (1 - allowed));
 }
 
+bool coord_points_counts(const struct coord_points *c, size_t at)
+{
+    return c->points[at].verdict != COORD_USELESS && !c->points[at].overruled;
+}
+
 static bool informative(const struct coord_points *c, size_t at, uint32_t limit, double around)
 {
     const struct coord_tally *t = &c->tallies[at];
     double allowed = c->limits[limit].allowed_share, share = t->breaking[limit] / t->requests;
     bool near = around > 0 && fabs(c->points[at].probe.rate_per_s / around - 1) <= INFORMATIVE_RATE;
 
-    if (c->points[at].verdict == COORD_USELESS || c->points[at].overruled || t->requests <= 0 ||
-        share >= 1)
+    if (!coord_points_counts(c, at) || t->requests <= 0 || share >= 1)
         return false;
     if (around > 0 ? !near : t->breaking[limit] < INFORMATIVE_LEAST)
         return false;
